@@ -46,3 +46,67 @@ pub(super) fn learn(page: &Page, now: Duration) -> Reply {
         faults.join("; ")
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use health::view::View;
+    use model::sample::{AT, LEVEL, device, late, snapshot};
+    use model::snapshot::{DeviceState, Presence};
+
+    use super::*;
+    use crate::own::{OwnFacts, sample};
+
+    /// A page without incidents whose only collector has these devices.
+    fn page(devices: Vec<DeviceState>) -> Page {
+        let mut snapshot = snapshot(devices);
+        for collector in &mut snapshot.collectors {
+            if collector.presence == Presence::Unknown {
+                collector.presence = Presence::NotHere;
+            }
+        }
+        let view = View {
+            incidents: Vec::new(),
+            ..sample::view()
+        };
+        Page {
+            snapshot: Arc::new(snapshot),
+            view: Arc::new(view),
+            facts: OwnFacts::default(),
+        }
+    }
+
+    fn refusal(page: &Page, now: Duration) -> String {
+        match learn(page, now) {
+            Reply::Refused(text) => text,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_that_may_lack_something_is_no_profile_and_each_reason_is_named() {
+        let good = || device("a", |b| b.u64(&LEVEL, &["a"], 7));
+        let now = AT.max(BOOT_GRACE);
+        let mut page = page(vec![good()]);
+        assert!(
+            matches!(learn(&page, now), Reply::Profile(_)),
+            "{:?}",
+            learn(&page, now)
+        );
+
+        assert!(refusal(&page, BOOT_GRACE - Duration::from_secs(1)).contains("the node booted 599 s ago"));
+
+        page.view = Arc::new(sample::view());
+        let text = refusal(&page, now);
+        assert!(
+            text.contains("incident abcdefgh is open: gpu_xid gpu GPU-1: xid79"),
+            "{text}"
+        );
+
+        let text = refusal(&super::tests::page(vec![good(), late("c")]), now);
+        assert!(text.contains("collector test is late"), "{text}");
+        let text = refusal(&super::tests::page(vec![good()]), now + Duration::from_secs(100));
+        assert!(text.contains("collector test is late"), "stale: {text}");
+    }
+}
