@@ -59,7 +59,7 @@ mod tests {
     use crate::own::{OwnFacts, sample};
 
     /// A page without incidents whose only collector has these devices.
-    fn page(devices: Vec<DeviceState>) -> Page {
+    fn page_of(devices: Vec<DeviceState>) -> Page {
         let mut snapshot = snapshot(devices);
         for collector in &mut snapshot.collectors {
             if collector.presence == Presence::Unknown {
@@ -88,7 +88,7 @@ mod tests {
     fn a_node_that_may_lack_something_is_no_profile_and_each_reason_is_named() {
         let good = || device("a", |b| b.u64(&LEVEL, &["a"], 7));
         let now = AT.max(BOOT_GRACE);
-        let mut page = page(vec![good()]);
+        let mut page = page_of(vec![good()]);
         assert!(
             matches!(learn(&page, now), Reply::Profile(_)),
             "{:?}",
@@ -104,9 +104,9 @@ mod tests {
             "{text}"
         );
 
-        let text = refusal(&super::tests::page(vec![good(), late("c")]), now);
+        let text = refusal(&page_of(vec![good(), late("c")]), now);
         assert!(text.contains("collector test is late"), "{text}");
-        let text = refusal(&super::tests::page(vec![good()]), now + Duration::from_secs(100));
+        let text = refusal(&page_of(vec![good()]), now + Duration::from_secs(100));
         assert!(text.contains("collector test is late"), "stale: {text}");
     }
 }
