@@ -22,6 +22,7 @@ use exposition::source::Left;
 use exposition::{Defaults, Dropped, Family, Source, Writer};
 use health::Mode;
 use health::checks::CHECKS;
+use health::settings::Rdma;
 use health::verdict::Health;
 use health::view::View;
 use model::figures::Figures;
@@ -68,6 +69,8 @@ pub struct OwnFacts {
     pub job_lines_dropped: u64,
     /// `health.operators`: who besides root may acknowledge and clear.
     pub operators: Arc<[String]>,
+    /// `[health.rdma]`: which ports a profile is about.
+    pub rdma: Arc<Rdma>,
     /// `access.jobs`: whose jobs a user sees on the control socket.
     pub access: JobAccess,
 }

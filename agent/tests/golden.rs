@@ -17,64 +17,18 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use collectors::runner::{Reading, Runner};
-use collectors::{Block, COLLECTORS, Env, Event, Events, Settings};
+use collectors::{COLLECTORS, Env, Event, Events, Settings};
 use health::engine::Engine;
 use health::policy::Policy;
-use health::{Effect, Input, Now};
-use model::snapshot::{DeviceState, Presence, Snapshot};
+use health::{Effect, Input};
 use nodewarden::config::Config;
 use testkit::play::Driver;
 use testkit::tree;
-use testkit::wait::{PATIENCE, until_true};
 
-/// An arbitrary time, long after boot.
-const START: Duration = Duration::from_secs(100_000);
+#[path = "common/reading.rs"]
+mod reading;
 
-fn now(after: Duration) -> Now {
-    let wall = 1_800_000_000 + i64::try_from(after.as_secs()).unwrap();
-    Now {
-        boottime: START + after,
-        wall,
-    }
-}
-
-/// Reads every collector once, as the workers would.
-fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
-    let mut snapshot = Snapshot::empty(at);
-    for (state, spec) in snapshot.collectors.iter_mut().zip(COLLECTORS.iter().copied()) {
-        let settings = match driver {
-            Some(driver) if spec.name == "nvidia" => spec.settings(&driver.settings()).unwrap(),
-            _ => Settings::default(),
-        };
-        let mut source = match (spec.open)(env, &settings) {
-            Ok(Some(source)) => source,
-            Ok(None) => {
-                state.presence = Presence::NotHere;
-                continue;
-            }
-            Err(e) => {
-                state.presence = Presence::Failed(e.reason().to_owned(), e.to_string());
-                continue;
-            }
-        };
-        state.presence = Presence::Open;
-        state.watcher = source.watcher.is_some().then_some(Ok(()));
-        let mut runner = Runner::new(spec, &mut source).unwrap();
-        let devices = &mut state.devices;
-        let mut take = |reading: Reading<'_>, block: &Block| {
-            devices.push(DeviceState::of(reading, block, at));
-        };
-        runner.read(&mut take);
-        // On a slow machine too, no reading of a fixture is late.
-        until_true("no reading is late", PATIENCE, || {
-            runner.take_late(&mut take);
-            runner.busy().next().is_none()
-        })
-        .unwrap();
-    }
-    snapshot
-}
+use reading::{now, snapshot};
 
 /// Every event of the recorded kernel log.
 fn events(env: &Env) -> Vec<Event> {

@@ -4,6 +4,7 @@ pub mod duration;
 mod key;
 mod kind;
 mod read;
+pub mod size;
 
 use std::time::Duration;
 

@@ -23,6 +23,7 @@ mod log;
 mod mirror;
 pub mod pause;
 pub mod policy;
+pub mod profile;
 pub mod reads;
 mod record;
 pub mod settings;

@@ -27,6 +27,8 @@ pub struct Settings {
     pub gpu_addresses: Vec<PciAddress>,
     /// `[health.rdma]`.
     pub rdma: Rdma,
+    /// `[health.expect]`.
+    pub expect: Expect,
     /// `xids`: a file in the form of xids.toml whose rows replace single rows of the built-in table.
     pub xids: Option<PathBuf>,
     /// `operators`: users besides root who may `ack` and `clear`.
@@ -73,6 +75,7 @@ impl Default for Settings {
             maintenance: Maintenance::Drain,
             gpu_addresses: Vec::new(),
             rdma: Rdma::default(),
+            expect: Expect::default(),
             xids: None,
             operators: Vec::new(),
             scheduler: Scheduler {
@@ -84,6 +87,32 @@ impl Default for Settings {
             },
         }
     }
+}
+
+/// `[health.expect]`: the profile of a node of this kind. `None` and empty: not judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Expect {
+    /// `gpus`: GPUs on the PCI bus, with any driver.
+    pub gpus: Option<u64>,
+    /// `gpu_models`: the permitted models.
+    pub gpu_models: Vec<String>,
+    /// `gpu_drivers`: the permitted driver versions.
+    pub gpu_drivers: Vec<String>,
+    /// `gpu_vbios`: the permitted VBIOS versions.
+    pub gpu_vbios: Vec<String>,
+    /// `nvlinks`: NVLinks of each GPU that are up.
+    pub nvlinks: Option<u64>,
+    /// `rdma_ports`: RDMA ports that are up.
+    pub rdma_ports: Option<u64>,
+    /// `memory`: in bytes.
+    pub memory: Option<u64>,
+    /// `cpus`: logical CPUs online.
+    pub cpus: Option<u64>,
+    /// `mounts`: mount points.
+    pub mounts: Vec<String>,
+    /// `modules`: kernel modules, as the kernel writes them: with underscores.
+    pub modules: Vec<String>,
 }
 
 /// `[health.rdma]`.

@@ -164,6 +164,22 @@ Examples:
   nodewarden config check
   nodewarden config example > /etc/nodewarden/nodewarden.toml";
 
+/// Of `profile`.
+pub(super) const PROFILE: &str = "\
+Prints TOML with comments: the keys of [health], [health.rdma] and [health.expect] that this node
+meets now. Nothing is written, and nothing is learned automatically: place the file on the nodes
+of the same kind with your configuration management.
+
+Exit codes:
+  0  success
+  1  refused: an incident is open, a collector has no current reading, or the node booted less
+     than 10 min ago
+  2  the daemon did not answer
+
+Examples:
+  nodewarden profile learn > 50-profile.toml
+  nodewarden config check --config 50-profile.toml";
+
 /// Of `completions`.
 pub(super) const COMPLETIONS: &str = "\
 Examples:

@@ -11,6 +11,7 @@ mod job;
 mod metrics;
 mod order;
 mod pause;
+mod profile;
 mod release;
 pub mod run;
 pub mod run_args;
@@ -76,6 +77,9 @@ enum Command {
     /// Check the configuration, or print an example.
     #[command(subcommand, after_long_help = help::CONFIG)]
     Config(config::ConfigCommand),
+    /// Print what this node has, as a configuration that expects it.
+    #[command(subcommand, after_long_help = help::PROFILE)]
+    Profile(profile::ProfileCommand),
     /// Print a completion script for a shell.
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(shell::CompletionsArgs),
@@ -159,6 +163,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Metrics(args) => metrics::metrics(&args),
         Command::Hook(command) => Ok(hook::hook(&command)),
         Command::Config(command) => config::config(&command),
+        Command::Profile(command) => profile::profile(&command),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Worker(passed) => crate::worker::main(passed.args),

@@ -89,7 +89,7 @@ fn exit(line: &[&str], run_dir: &std::path::Path) -> ExitCode {
 fn exit_codes_tell_done_refused_and_down_apart() {
     let dir = tempfile::tempdir().unwrap();
     let (good, refused, down) = (ExitCode::SUCCESS, ExitCode::FAILURE, ExitCode::from(2));
-    let lines: [(&[&str], ExitCode); 10] = [
+    let lines: [(&[&str], ExitCode); 11] = [
         (&["status"], good),
         (&["status", "--json"], good),
         (&["why"], good),
@@ -100,6 +100,8 @@ fn exit_codes_tell_done_refused_and_down_apart() {
         (&["clear", "abcdefgh", "--reason", "x"], good),
         (&["clear", "zzzzzzzz", "--reason", "x"], refused),
         (&["ack", "not an id", "--reason", "x"], refused),
+        // An incident is open.
+        (&["profile", "learn"], refused),
     ];
     let control = bind_control(dir.path()).unwrap();
     let server = spawn(Fake::new(), Vec::new(), Some(control)).unwrap();

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::settings::{Kind, duration, nearest};
+use collectors::host::mounts;
+use collectors::settings::{Kind, duration, nearest, size};
 use collectors::slurm::settings::{NODE_NAME, labels as job_labels};
 use collectors::{Error, PciAddress, Settings, Tier, rdma};
 
@@ -40,6 +41,15 @@ const METRICS: Kind = Kind::List {
     of: &Kind::Name {
         what: "a metric name",
         find: metric,
+    },
+    empty: true,
+};
+
+const NAMES: Kind = Kind::List {
+    what: "an array of names or versions",
+    of: &Kind::Text {
+        what: "a name or version of up to 96 plain characters",
+        fits: |text| plain(text, 96, b" ._-+/()"),
     },
     empty: true,
 };
@@ -173,6 +183,35 @@ collectors::keys! {
             fits: |text| plain(text, 64, b"._-/ ()"),
         }, empty: true }, default "[]", example "[\"28.43.1014\"]", since "0.1.0",
         "Allowed firmware versions of RDMA adapters. Empty: any.";
+    EXPECT_GPUS = "health.expect.gpus": Kind::Integer { what: "a number of GPUs", from: 1, to: 64 }, example "8", since "0.1.0",
+        "GPUs that the PCI bus must show, with any driver. Not needed beside health.gpu_addresses with as many GPUs.\n\
+         `nodewarden profile learn` prints this table for the node. Keys that are not set are not judged.";
+    EXPECT_MODELS = "health.expect.gpu_models": NAMES, default "[]", example "[\"NVIDIA H100 80GB HBM3\"]", since "0.1.0",
+        "Allowed GPU models, as the label name of gpu_info. Empty: any.";
+    EXPECT_DRIVERS = "health.expect.gpu_drivers": NAMES, default "[]", example "[\"580.82.07\"]", since "0.1.0",
+        "Allowed versions of the GPU driver, as the label driver of gpu_info. Empty: any.";
+    EXPECT_VBIOS = "health.expect.gpu_vbios": NAMES, default "[]", example "[\"96.00.9F.00.01\"]", since "0.1.0",
+        "Allowed VBIOS versions of GPUs, as the label vbios of gpu_info. Empty: any.";
+    EXPECT_NVLINKS = "health.expect.nvlinks": Kind::Integer { what: "a number of links", from: 1, to: 64 }, example "18", since "0.1.0",
+        "NVLinks of each GPU that must be up.";
+    EXPECT_PORTS = "health.expect.rdma_ports": Kind::Integer { what: "a number of ports", from: 1, to: 256 }, example "8", since "0.1.0",
+        "RDMA ports that must be up, of those that health.rdma.ports and exclude select.";
+    EXPECT_MEMORY = "health.expect.memory": Kind::Text { what: size::EXPECTED, fits: |text| size::parse(text).is_some() },
+        example "\"2 TiB\"", since "0.1.0",
+        "Memory of the node. At least 97 % of it must be usable (MemTotal): kernel and firmware keep up to 2 %, and one of\n\
+         32 equal DIMMs is more than 3 %.";
+    EXPECT_CPUS = "health.expect.cpus": Kind::Integer { what: "a number of CPUs", from: 1, to: 8192 }, example "224", since "0.1.0",
+        "Logical CPUs that must be online.";
+    EXPECT_MOUNTS = "health.expect.mounts": Kind::List { what: "an array of mount points", of: &Kind::Text {
+            what: "an absolute path without a final slash, not below /dev, /proc, /run, /snap, /sys or a folder of containers",
+            fits: mounts::is_listed,
+        }, empty: true }, default "[]", example "[\"/gpfs\", \"/home\"]", since "0.1.0",
+        "Mount points that must have a filesystem. Only the mount table is read, so a hung filesystem counts as mounted.";
+    EXPECT_MODULES = "health.expect.modules": Kind::List { what: "an array of kernel modules", of: &Kind::Text {
+            what: "the name of a kernel module such as \"nvidia_peermem\"",
+            fits: |text| plain(text, 56, b"_-"),
+        }, empty: true }, default "[]", example "[\"nvidia_peermem\"]", since "0.1.0",
+        "Kernel modules that must be loaded, as lsmod shows them. A driver that is built into the kernel is not listed.";
     GUARD = "health.guard.mode": Kind::Choice(&["on", "off"]), default "\"on\"", since "0.1.0",
         "Whether a drain needs a drain slot, which limits drains over the whole cluster: on or off. A slot is a\n\
          reservation without nodes. The other keys of this table must be the same on all nodes.";
@@ -224,6 +263,25 @@ collectors::keys! {
         "Copy the record of nodewarden's drain into the node's Extra, for nodes that lose their state directory.";
 }
 
+/// `[health.expect]`.
+fn expect(set: &Settings) -> Result<health::settings::Expect, Error> {
+    let memory: Option<String> = set.find(&EXPECT_MEMORY)?;
+    let modules: Vec<String> = set.get(&EXPECT_MODULES)?;
+    Ok(health::settings::Expect {
+        gpus: set.find(&EXPECT_GPUS)?,
+        gpu_models: set.get(&EXPECT_MODELS)?,
+        gpu_drivers: set.get(&EXPECT_DRIVERS)?,
+        gpu_vbios: set.get(&EXPECT_VBIOS)?,
+        nvlinks: set.find(&EXPECT_NVLINKS)?,
+        rdma_ports: set.find(&EXPECT_PORTS)?,
+        memory: memory.as_deref().and_then(size::parse),
+        cpus: set.find(&EXPECT_CPUS)?,
+        mounts: set.get(&EXPECT_MOUNTS)?,
+        // modprobe takes both; the kernel writes underscores.
+        modules: modules.iter().map(|name| name.replace('-', "_")).collect(),
+    })
+}
+
 impl Config {
     /// The settings of each part; those of collectors stay as they are.
     pub(super) fn of(set: &Settings, collectors: Settings) -> Result<Self, Error> {
@@ -265,6 +323,7 @@ impl Config {
                     rate: set.find(&RATE)?.unwrap_or_default(),
                     firmware: set.get(&FIRMWARE)?,
                 },
+                expect: expect(set)?,
                 xids: set.find(&XIDS)?,
                 operators: set.get(&OPERATORS)?,
                 scheduler: health::settings::Scheduler {

@@ -10,6 +10,7 @@ mod listen;
 mod load;
 mod loaded;
 mod notify;
+mod profile;
 mod source;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub use listen::{Listen, Network, NotListen};
 pub use load::{KnownCheck, Parsed, reload};
 pub use loaded::{Loaded, Origin, Read, read};
 pub use notify::Notify;
+pub use profile::drop_in;
 pub use source::DEFAULT_FILE;
 
 /// Every key, of the daemon and of collectors, in the order of the reference.

@@ -716,6 +716,7 @@ impl Daemon {
                 self.facts.metrics = Arc::new(loaded.config.metrics);
                 self.facts.access = loaded.config.access;
                 self.facts.operators = loaded.config.health.operators.into();
+                self.facts.rdma = Arc::new(loaded.config.health.rdma);
                 self.fleet.set_settings(loaded.config.collectors);
                 let effects = self.engine.set_policy(now(), policy);
                 self.effects.push(effects);

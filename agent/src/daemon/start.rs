@@ -83,6 +83,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         access: init.loaded.config.access,
         parent_seccomp: init.parent_seccomp,
         operators: init.loaded.config.health.operators.clone().into(),
+        rdma: Arc::new(init.loaded.config.health.rdma.clone()),
         ..OwnFacts::default()
     };
     let page = Arc::new(Page {

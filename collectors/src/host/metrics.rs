@@ -372,6 +372,42 @@ pub static OOM_KILLS: Metric = Metric {
     aliases: &[],
 };
 
+/// The loaded modules in one label: a missing one is a difference of it.
+pub static MODULES_INFO: Metric = Metric {
+    name: "host_modules_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["modules"],
+    help: "Loaded kernel modules (state Live), sorted, with commas between them, read at most once a minute.",
+    tier: Tier::Private,
+    source: "/proc/modules",
+    aliases: &[],
+};
+
+/// Number of listed mounts. Absent: the table was not read to its end, so a mount without a series is unknown.
+pub static MOUNTS: Metric = Metric {
+    name: "host_mounts",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &[],
+    help: "Mount points with a filesystem, without those of the kernel, of sessions and of containers.",
+    tier: Tier::Private,
+    source: "/proc/self/mountinfo",
+    aliases: &[],
+};
+
+/// A mounted filesystem.
+pub static MOUNT_INFO: Metric = Metric {
+    name: "host_mount_info",
+    kind: Kind::Info,
+    unit: Unit::None,
+    labels: &["mount_point", "fs_type", "root"],
+    help: "Mounted filesystem with its mount point, type and mounted folder (root; / without a bind mount), read at most once a minute.",
+    tier: Tier::Private,
+    source: "/proc/self/mountinfo",
+    aliases: &[],
+};
+
 /// Every metric of this collector, in the order of the exposition.
 pub static METRICS: &[&Metric] = &[
     &BOOT_INFO,
@@ -383,6 +419,9 @@ pub static METRICS: &[&Metric] = &[
     &MEMORY_AVAILABLE,
     &MEMORY_CORRUPTED,
     &OOM_KILLS,
+    &MODULES_INFO,
+    &MOUNTS,
+    &MOUNT_INFO,
     &EDAC_UNCORRECTED,
     &EDAC_CORRECTED,
     &EDAC_UNATTRIBUTED_UNCORRECTED,

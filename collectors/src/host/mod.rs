@@ -1,5 +1,5 @@
-//! The host itself: its boot, kernel, processors and memory, its memory controllers (EDAC), and what its PCI bus shows:
-//! GPUs, driver or not, and the links of GPUs and RDMA devices.
+//! The host itself: its boot, kernel, processors, memory, modules and mounts, its memory controllers (EDAC), and what its
+//! PCI bus shows: GPUs, driver or not, and the links of GPUs and RDMA devices.
 
 mod attribute;
 mod boot;
@@ -7,6 +7,8 @@ mod edac;
 mod function;
 mod link;
 pub mod metrics;
+mod modules;
+pub mod mounts;
 mod pci;
 mod slow;
 mod system;
@@ -51,6 +53,8 @@ impl Devices for Host {
         let mut devices: Vec<Box<dyn Device>> = vec![
             Box::new(boot::Boot::new(&self.env)),
             Box::new(system::System::new(&self.env)),
+            Box::new(modules::Modules::new(&self.env)),
+            Box::new(mounts::Mounts::new(&self.env)),
         ];
         match self.controllers.scan() {
             Ok(found) => devices.extend(found.into_iter().map(|c| Box::new(c) as Box<dyn Device>)),

@@ -40,7 +40,8 @@ exclude = ["mlx5_4", "mlx5_5/2"]              # do not check these; `ports` list
 ```
 
 nodewarden compares only the keys that are set. See the runbook of
-[rdma-configuration](runbooks/rdma-configuration.md).
+[rdma-configuration](runbooks/rdma-configuration.md). `nodewarden profile learn` prints these keys and `[health.expect]` as a good
+node meets them: [profile of a node](operations/profile.md).
 
 ## Every key
 

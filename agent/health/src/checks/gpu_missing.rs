@@ -1,4 +1,4 @@
-//! Check `gpu-missing`: configured GPUs that are absent, and fewer GPUs than Slurm's Gres lists.
+//! Check `gpu-missing`: configured GPUs that are absent, fewer GPUs than the profile has, and fewer than Slurm's Gres lists.
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
@@ -12,15 +12,17 @@ use model::derive::xid::{Inventory, gpu_label};
 
 /// The key of the condition about Gres. The key of the others is the address alone, as in records of the first release.
 const GRES: &str = "gres";
+/// The condition about `health.expect.gpus`.
+const COUNT: &str = "gpu-missing count";
 
 /// The row.
 pub static CHECK: Check = Check {
     id: "gpu-missing",
     subject: SubjectKind::Gpu,
-    fires_when: "A GPU of `health.gpu_addresses` is not on the PCI bus or does not respond there. Fewer GPUs on the bus than Slurm's Gres lists: shown, never drains.",
+    fires_when: "A GPU of `health.gpu_addresses` is not on the PCI bus or does not respond there. Or fewer GPUs are on the bus than `health.expect.gpus`. Fewer than Slurm's Gres lists: shown, never drains.",
     lasting: "2 consecutive readings, at least 10 s",
-    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus (Gres: with as many GPUs as it lists).",
-    ignored_when: "GPUs bound to another driver (vfio-pci), and incomplete PCI listings. The count, if Gres lists MIG instances, shards or MPS.",
+    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected.",
+    ignored_when: "GPUs bound to another driver (vfio-pci), and incomplete PCI listings. `health.expect.gpus`, if as many addresses are configured. The count of Gres, if it lists MIG instances, shards or MPS.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
@@ -61,6 +63,27 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
             finding: Box::new(move |_| finding(host, address, &gpu)),
         });
     }
+    let want = judge
+        .site
+        .settings
+        .expect
+        .gpus
+        .map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    // Each address is judged already.
+    let is_judged = judge.site.settings.gpu_addresses.len() >= want;
+    judged.push(Judged {
+        key: COUNT.to_owned(),
+        subject: Subject::node(),
+        reading: match host.gpus_there() {
+            _ if is_judged => Reading::Good,
+            Some(have) if have < want => Reading::Bad,
+            Some(_) => Reading::Good,
+            None => Reading::Unknown,
+        },
+        at,
+        pace: &USUAL,
+        finding: Box::new(move |_| too_few(host, want)),
+    });
     judged.push(Judged {
         key: GRES.to_owned(),
         subject: Subject::node(),
@@ -95,6 +118,19 @@ pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
         joins: Joins::Attaches,
         evidence,
         ..Finding::of_condition(CHECK.id, Subject::gpu(gpu))
+    }
+}
+
+/// The finding about `health.expect.gpus`.
+fn too_few(host: &Host, want: usize) -> Finding {
+    let have = host.gpus_there().unwrap_or_default();
+    Finding {
+        detail: format!("GPUs on the PCI bus: {have} found, {want} expected"),
+        remedy: Remedy::Reboot,
+        drains: true,
+        joins: Joins::Attaches,
+        evidence: format!("host_pci_gpus {have} < {want} of health.expect.gpus"),
+        ..Finding::of_condition(CHECK.id, Subject::node())
     }
 }
 

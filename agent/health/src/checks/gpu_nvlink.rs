@@ -17,10 +17,10 @@ use crate::reads::gpu::{Gpu, whole};
 pub static CHECK: Check = Check {
     id: "gpu-nvlink-down",
     subject: SubjectKind::Gpu,
-    fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, or than at least 3 peers that all agree. On more than half of the GPUs: shown, never drains.",
+    fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. On more than half of the GPUs: shown, never drains.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with the expected number of links up.",
-    ignored_when: "The first 600 s after boot. GPUs without NVLink.",
+    ignored_when: "The first 600 s after boot. GPUs without NVLink, unless `health.expect.nvlinks` is set.",
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
@@ -46,11 +46,11 @@ pub static ERRORS: Check = Check {
 /// The fabric trains after the driver was loaded.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
-/// Links up and all links. `None`: no NVLink, or no connected link.
-fn links(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
+/// Links up and all links. `None`: unreadable, or no link and none expected.
+fn links(gpu: &Gpu<'_>, wanted: u64) -> Option<(u64, u64)> {
     let up = whole(gpu.one(&n::NVLINK_LINKS_UP))?;
     let all = whole(gpu.one(&n::NVLINK_LINKS))?;
-    (gpu.is_up() == Some(true) && all > 0 && up <= all).then_some((up, all))
+    (gpu.is_up() == Some(true) && (all > 0 || wanted > 0) && up <= all).then_some((up, all))
 }
 
 /// The highest number of links up of each GPU, by place.
@@ -70,10 +70,11 @@ impl Watch for Best {
 fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) -> Vec<Judged<'a>> {
     let gpus = judge.gpus;
     let settled = judge.since_boot() >= BOOT_GRACE;
-    let ups: Vec<Option<u64>> = gpus.iter().map(|g| links(g).map(|(up, _)| up)).collect();
+    let wanted = judge.site.settings.expect.nvlinks.unwrap_or(0);
+    let ups: Vec<Option<u64>> = gpus.iter().map(|g| links(g, wanted).map(|(up, _)| up)).collect();
     let mut expected = Vec::new();
     for (at, gpu) in gpus.iter().enumerate() {
-        let Some((up, all)) = links(gpu) else {
+        let Some((up, all)) = links(gpu, wanted) else {
             expected.push(None);
             continue;
         };
@@ -90,7 +91,8 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
             // Peers count only if all agree.
             peers.len() >= 3 && peers.iter().all(|p| p == first)
         });
-        expected.push(Some((up, best.max(common.unwrap_or(0)).min(all))));
+        let usual = best.max(common.unwrap_or(0)).min(all);
+        expected.push(Some((up, usual.max(wanted))));
     }
     let seen = expected.iter().flatten().count();
     let down = expected.iter().flatten().filter(|(up, want)| up < want).count();

@@ -4,9 +4,11 @@
 mod blocked;
 pub mod collector_silent;
 pub mod edac_uncorrected;
+mod expected;
 pub mod gpfs_daemon_down;
 mod gpu;
 pub mod gpu_application_errors;
+pub mod gpu_configuration;
 pub mod gpu_double_booked;
 pub mod gpu_down;
 pub mod gpu_driver_blocked;
@@ -33,6 +35,7 @@ pub mod mount_local;
 pub mod mount_unresponsive;
 pub mod order;
 pub mod pcie_degraded;
+pub mod profile;
 pub mod rdma_bit_errors;
 pub mod rdma_cnp_ignored;
 pub mod rdma_configuration;
@@ -52,7 +55,7 @@ pub mod rdma_port_flapping;
 pub mod rdma_port_unreadable;
 pub mod rdma_retries_exceeded;
 pub(crate) mod rdma_scope;
-mod rdma_setup;
+pub(crate) mod rdma_setup;
 mod unreadable;
 mod watch;
 pub mod xid;
@@ -200,6 +203,7 @@ pub static CHECKS: &[&Check] = &[
     &gpu_pcie::REPLAYS,
     &gpu_setup::PERSISTENCE,
     &gpu_setup::FABRIC,
+    &gpu_configuration::CHECK,
     &gpu_driver_blocked::CHECK,
     &gpu_driver_unusable::CHECK,
     &gpu_unreadable::CHECK,
@@ -224,6 +228,11 @@ pub static CHECKS: &[&Check] = &[
     &kernel_lines::KERNEL_STALL,
     &kernel_lines::MEMORY_EXHAUSTED,
     &kernel_lines::STORAGE_SERVER,
+    &profile::MEMORY,
+    &profile::CPUS,
+    &profile::PORTS,
+    &profile::MOUNTS,
+    &profile::MODULES,
     &collector_silent::CHECK,
 ];
 

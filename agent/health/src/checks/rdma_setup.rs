@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use collectors::Metric;
 use collectors::ethernet::metrics::{DCQCN_ENABLED, FEC_MODE, PFC_ENABLED, PORT_MTU, QOS_TRUST};
 use collectors::rdma::metrics::{DEVICE_INFO, PORT_RATE, ROCE_NCCL_GID_INFO, ROCE_V2_GIDS};
+use collectors::{Metric, PciAddress};
 
 use super::rdma_group::ENOUGH;
+use crate::profile::equal;
 use crate::reads::port::{Link, Port, number};
 use crate::settings::Rdma;
 
@@ -162,6 +163,42 @@ impl Setup {
     /// The value of an aspect. `None`: unknown.
     pub(super) fn get(&self, aspect: Aspect) -> Option<&str> {
         self.0.get(&aspect).map(String::as_str)
+    }
+}
+
+/// The keys of `[health.rdma]` that these ports meet now. An aspect that is unreadable on a port, or not equal on all of
+/// them, is left out; each rate and each firmware version is permitted.
+pub(crate) fn profile_of(ports: &[&Port<'_>]) -> Rdma {
+    let ports: Vec<&&Port<'_>> = ports
+        .iter()
+        .filter(|p| p.is_identified() && !p.is_made_up())
+        .collect();
+    let setups: Vec<(bool, Setup)> = ports
+        .iter()
+        .map(|p| (p.link_layer == "Ethernet", Setup::of(p)))
+        .collect();
+    let of_ethernet = |aspect| {
+        let ethernet = setups.iter().filter(|(is_ethernet, _)| *is_ethernet);
+        equal(ethernet.map(|(_, setup)| setup.get(aspect)))
+    };
+    let each = |aspect| setups.iter().filter_map(move |(_, setup)| setup.get(aspect));
+    let priorities = |aspect| match of_ethernet(aspect)? {
+        "none" => Some(Vec::new()),
+        words => words.split(',').map(|word| word.parse().ok()).collect(),
+    };
+    let rates: BTreeSet<u64> = each(Aspect::Rate).filter_map(|word| word.parse().ok()).collect();
+    let versions: BTreeSet<&str> = each(Aspect::Firmware).collect();
+    let addresses: BTreeSet<&PciAddress> = ports.iter().filter_map(|p| p.pci.as_ref()).collect();
+    Rdma {
+        addresses: addresses.into_iter().cloned().collect(),
+        pfc: priorities(Aspect::Pfc),
+        trust: of_ethernet(Aspect::Trust).map(str::to_owned),
+        ecn: priorities(Aspect::Ecn),
+        mtu: of_ethernet(Aspect::Mtu).and_then(|word| word.parse().ok()),
+        fec: of_ethernet(Aspect::Fec).map(str::to_owned),
+        rate: rates.into_iter().collect(),
+        firmware: versions.into_iter().map(str::to_owned).collect(),
+        ..Rdma::default()
     }
 }
 

@@ -35,6 +35,7 @@ mod ports_blocked;
 mod ports_down;
 mod ports_flapping;
 mod ports_seen;
+mod profile;
 mod properties;
 mod rdma_counters;
 mod rdma_links;

@@ -177,6 +177,13 @@ impl Host {
         }
     }
 
+    /// Network functions that are assigned to a virtual machine or to user space.
+    pub fn released(&self) -> impl Iterator<Item = &PciAddress> {
+        self.networks
+            .keys()
+            .filter(|address| self.slot(address) == Slot::Released)
+    }
+
     /// Whether an RDMA device is registered on another function of the same card.
     pub fn has_registered_sibling(&self, address: &PciAddress) -> bool {
         let card = |a: &PciAddress| a.0.rsplit_once('.').map(|(card, _)| card.to_owned());

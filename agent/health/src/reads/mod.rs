@@ -3,4 +3,5 @@
 pub mod gpu;
 pub mod host;
 pub mod known;
+pub(crate) mod node;
 pub mod port;

@@ -3,6 +3,7 @@
 
 pub mod gpus;
 mod limits;
+mod profile;
 mod proto;
 mod refused;
 pub mod release;
@@ -180,6 +181,7 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
         Request::Pause { seconds, reason } => order(pause(seconds), &reason, uid, core).await,
         Request::Unpause { reason } => order(Ok(OrderVerb::Resume), &reason, uid, core).await,
         Request::Jobs => Reply::Jobs(viewer.jobs()),
+        Request::Profile => profile::learn(&page, core.now()),
         // They belong to a connection, not to a request.
         Request::Release { .. } | Request::Resume => Reply::Refused("not possible in this state".to_owned()),
     }

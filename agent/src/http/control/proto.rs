@@ -9,6 +9,7 @@ use super::gpus::GpuView;
 use crate::own;
 use crate::own::Page;
 use health::Mode;
+use health::profile::Profile;
 use health::view::{IncidentView, View};
 use model::jobs::JobsView;
 use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
@@ -62,6 +63,8 @@ pub enum Request {
     Resume,
     /// The jobs of this node.
     Jobs,
+    /// What the node has now, as a profile.
+    Profile,
 }
 
 /// A reply, one line.
@@ -74,6 +77,8 @@ pub enum Reply {
     Incidents(Vec<IncidentView>),
     /// To `jobs`.
     Jobs(JobsView),
+    /// To `profile`.
+    Profile(Box<Profile>),
     /// An order was carried out: one line.
     Done(String),
     /// Refused, with the reason.

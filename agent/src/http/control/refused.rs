@@ -22,7 +22,9 @@ impl Asked {
             Request::Release { .. } => ("release", None),
             Request::Pause { .. } => ("pause", None),
             Request::Unpause { .. } => ("resume", None),
-            Request::Status | Request::Why { .. } | Request::Resume | Request::Jobs => return None,
+            Request::Status | Request::Why { .. } | Request::Resume | Request::Jobs | Request::Profile => {
+                return None;
+            }
         };
         let incident = id.and_then(|id| IncidentId::parse(id));
         Some(Self { verb, incident })

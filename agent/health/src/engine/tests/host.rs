@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use collectors::host::metrics::{
-    EDAC_UNCORRECTED, PCI_DEVICE_INFO, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_LINK_SPEED,
-    PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
+    CPUS_ONLINE, EDAC_UNCORRECTED, MEMORY_TOTAL, MODULES_INFO, MOUNT_INFO, MOUNTS, PCI_DEVICE_INFO,
+    PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH,
+    PCI_LINK_WIDTH_MAX, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
 };
 use collectors::rdma::metrics::{
     CARRIER_DOWN, DEVICE_INFO, LINK_DOWNED, PORT_INFO, PORT_PHYSICAL_STATE, PORT_RATE, PORT_STATE,
@@ -217,6 +218,34 @@ static RDMA: Spec = Spec {
     open: |_, _| Ok(None),
 };
 
+/// The machine of the next snapshot. `None`: unreadable.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Machine {
+    pub(super) memory: Option<u64>,
+    pub(super) cpus: Option<u64>,
+    /// With commas between them.
+    pub(super) modules: Option<&'static str>,
+    /// Mount point and filesystem type.
+    pub(super) mounts: Vec<(&'static str, &'static str)>,
+    /// The mount table was read to its end.
+    pub(super) whole: bool,
+}
+
+fn machine(machine: &Machine, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    block.maybe_u64(&MEMORY_TOTAL, &[], machine.memory);
+    block.maybe_u64(&CPUS_ONLINE, &[], machine.cpus);
+    if let Some(modules) = machine.modules {
+        block.info(&MODULES_INFO, &[modules]);
+    }
+    let count = u64::try_from(machine.mounts.len()).unwrap();
+    block.maybe_u64(&MOUNTS, &[], machine.whole.then_some(count));
+    for (point, kind) in &machine.mounts {
+        block.info(&MOUNT_INFO, &[point, kind, "/"]);
+    }
+    device(Subject::new(SubjectKind::Node, "system"), &block, at)
+}
+
 /// The node of the next snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
@@ -240,6 +269,7 @@ pub(super) struct Host {
     pub(super) tasks: Vec<Tasks>,
     /// Devices of other collectors, by the collector's name: their series, or the word of their error.
     pub(super) others: Vec<(&'static str, Subject, Result<Block, &'static str>)>,
+    pub(super) machine: Machine,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -267,6 +297,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             "tasks" => collector.devices.extend(host.tasks.iter().map(|t| tasks(t, at))),
             "host" => {
                 collector.devices.push(bus(host, at));
+                collector.devices.push(machine(&host.machine, at));
                 if let Some(count) = host.edac {
                     let mut block = Block::default();
                     block.u64(&EDAC_UNCORRECTED, &["mc0"], count);

@@ -16,7 +16,7 @@ use crate::{Effect, Input, Mode, Now, Order, OrderVerb};
 use model::scheduler::{Action, ActionId, IncidentId, Outcome};
 use model::snapshot::Presence;
 
-use super::host::{Host, snapshot};
+use super::host::{Host, Machine, snapshot};
 use super::slurm::Slurm;
 pub(super) use super::slurm::Trouble;
 
@@ -116,6 +116,7 @@ impl Sim {
                 jobs: Vec::new(),
                 tasks: Vec::new(),
                 others: Vec::new(),
+                machine: Machine::default(),
             },
             boot: 0,
             now,

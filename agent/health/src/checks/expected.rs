@@ -1,0 +1,106 @@
+//! Shared code of the checks of `health.expect`: from the answers of one reading to conditions of the node.
+
+use std::time::Duration;
+
+use collectors::Subject;
+
+use super::Check;
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::Judge;
+
+/// Modules and mounts are read once a minute: the span covers at least two real readings.
+pub(super) static PACE: Pace = Pace {
+    bad: 4,
+    bad_span: Duration::from_secs(100),
+    good: 3,
+    hold: Duration::from_secs(100),
+};
+
+/// Drivers load, links train and filesystems are mounted for minutes after boot.
+const BOOT_GRACE: Duration = Duration::from_secs(600);
+/// Until then not every worker has reported.
+const START_GRACE: Duration = Duration::from_secs(60);
+
+/// Whether the node has had the time to become complete.
+pub(super) fn is_settled(judge: &Judge<'_>) -> bool {
+    judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE
+}
+
+/// What one reading says about one expectation.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Distinguishes the conditions of a check.
+    pub of: String,
+    pub reading: Reading,
+    /// When it was read, as time since boot.
+    pub at: Duration,
+    /// What was found and what was expected, with units.
+    pub detail: String,
+    pub evidence: String,
+}
+
+/// The conditions of a check. One that the site no longer expects is healthy.
+pub(super) fn conditions<'a>(
+    judge: &Judge<'a>,
+    check: &'static Check,
+    answers: Vec<Answer>,
+) -> Vec<Judged<'a>> {
+    let settled = is_settled(judge);
+    let mut judged: Vec<Judged<'a>> = Vec::new();
+    for Answer {
+        of,
+        reading,
+        at,
+        detail,
+        evidence,
+    } in answers
+    {
+        let reading = match reading {
+            Reading::Bad if !settled => Reading::Unknown,
+            reading => reading,
+        };
+        judged.push(Judged {
+            key: format!("{} {of}", check.id),
+            subject: Subject::node(),
+            reading,
+            at,
+            pace: &PACE,
+            finding: Box::new(move |_| Finding {
+                detail,
+                remedy: Remedy::Inspect,
+                drains: true,
+                evidence,
+                ..Finding::of_condition(check.id, Subject::node())
+            }),
+        });
+    }
+    let over: Vec<String> = judge
+        .bad
+        .iter()
+        .filter(|key| judged.iter().all(|j| j.key != **key))
+        .cloned()
+        .collect();
+    judged.extend(
+        over.into_iter()
+            .map(|key| unexpected(judge, check, key, Subject::node())),
+    );
+    judged
+}
+
+/// A condition that the site no longer expects.
+pub(super) fn unexpected<'a>(
+    judge: &Judge<'a>,
+    check: &'static Check,
+    key: String,
+    subject: Subject,
+) -> Judged<'a> {
+    Judged {
+        key,
+        subject: subject.clone(),
+        reading: Reading::Good,
+        at: judge.snapshot.at,
+        pace: &PACE,
+        finding: Box::new(move |_| Finding::of_condition(check.id, subject)),
+    }
+}

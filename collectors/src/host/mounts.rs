@@ -1,0 +1,203 @@
+//! The mount table: which filesystems are mounted where. No file below a mount point is touched.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use procfs_core::process::MountInfo;
+
+use super::metrics::{MOUNT_INFO, MOUNTS};
+use super::slow::Slow;
+use crate::sys::root;
+use crate::{Block, Device, Env, Error, Subject, SubjectKind};
+
+/// A node of containers has thousands of mounts of a hundred bytes.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// More than a node has outside of [`LEFT_OUT`].
+const MOST: usize = 256;
+
+/// Folders with mounts of the kernel, of sessions and of containers, which come and go.
+const LEFT_OUT: [&str; 10] = [
+    "/dev",
+    "/proc",
+    "/run",
+    "/snap",
+    "/sys",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/lib/kubelet",
+    "/var/run",
+];
+
+/// Whether a path can be in the list: absolute, without an empty part, and outside of [`LEFT_OUT`].
+pub fn is_listed(path: &str) -> bool {
+    let within = |folder: &str| {
+        path.strip_prefix(folder)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let whole = path == "/" || (!path.ends_with('/') && !path.contains("//"));
+    path.starts_with('/') && whole && !LEFT_OUT.into_iter().any(within)
+}
+
+/// The filesystems of this worker's mount namespace. nodewarden.service's own gets every mount of the host.
+pub(super) struct Mounts {
+    env: Env,
+    subject: Subject,
+    table: Slow<Table>,
+}
+
+/// Filesystem type and mounted folder by mount point.
+#[derive(Debug, Default)]
+struct Table {
+    points: BTreeMap<String, (String, String)>,
+    /// Every line was read, and all have room.
+    whole: bool,
+}
+
+impl Mounts {
+    pub(super) fn new(env: &Env) -> Self {
+        Self {
+            env: env.clone(),
+            subject: Subject::new(SubjectKind::Node, "mounts"),
+            table: Slow::new(),
+        }
+    }
+}
+
+impl Device for Mounts {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        let path = self.env.path("/proc/self/mountinfo");
+        let table = self.table.get(Instant::now(), || {
+            let text = root::read_lossy_within(&path, MOST_BYTES)
+                .inspect_err(|error| tracing::debug!(%error, "left out"))
+                .ok()??;
+            Some(listed(&text))
+        });
+        let count = table.filter(|t| t.whole).map(|t| t.points.len() as u64);
+        out.maybe_u64(&MOUNTS, &[], count);
+        for (point, (kind, root)) in table.into_iter().flat_map(|t| &t.points) {
+            out.info(&MOUNT_INFO, &[point, kind, root]);
+        }
+        Ok(())
+    }
+}
+
+/// The listed mounts; of several at one place the last, which is on top.
+fn listed(text: &str) -> Table {
+    let mut table = Table {
+        whole: true,
+        ..Table::default()
+    };
+    for line in text.lines() {
+        let mount = MountInfo::from_line(line).ok();
+        let named = mount.and_then(|m| Some((plain(m.mount_point.to_str()?), (m.fs_type, plain(&m.root)))));
+        match named {
+            Some((point, _)) if !is_listed(&point) => {}
+            Some((point, what)) if table.points.len() < MOST || table.points.contains_key(&point) => {
+                table.points.insert(point, what);
+            }
+            _ => table.whole = false,
+        }
+    }
+    table
+}
+
+/// A path as it is: the kernel prints blanks, line ends and backslashes as three octal digits (fs/proc_namespace.c,
+/// `mangle`).
+fn plain(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        match after {
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] if *first == b'\\' => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = tail;
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(text: &str) -> Vec<(String, (String, String))> {
+        let table = listed(text);
+        assert!(table.whole, "{table:?}");
+        table.points.into_iter().collect()
+    }
+
+    fn mount(point: &str, kind: &str, root: &str) -> (String, (String, String)) {
+        (point.to_owned(), (kind.to_owned(), root.to_owned()))
+    }
+
+    #[test]
+    fn a_mount_point_may_have_blanks_and_the_last_mount_at_a_place_counts() {
+        let text = "22 1 8:2 / / rw shared:1 - xfs /dev/sda2 rw\n\
+                    23 22 0:20 / /proc rw - proc proc rw\n\
+                    24 22 0:21 / /home rw shared:9 - autofs auto.home rw\n\
+                    25 24 0:52 /export /home rw shared:9 - nfs4 server:/export rw\n\
+                    26 22 0:53 / /my\\040data\\134x rw - lustre 10.0.0.1@o2ib:/fs rw\n\
+                    27 22 0:54 / /run/user/0 rw - tmpfs tmpfs rw";
+        let expected = [
+            mount("/", "xfs", "/"),
+            mount("/home", "nfs4", "/export"),
+            mount("/my data\\x", "lustre", "/"),
+        ];
+        assert_eq!(of(text), expected);
+    }
+
+    #[test]
+    fn a_table_with_an_odd_line_or_too_many_mounts_is_not_whole_and_its_mounts_are_mounted() {
+        let table = listed("22 1 8:2 / / rw - xfs /dev/sda2 rw\n23 22 0:52 / /home");
+        assert_eq!((table.whole, table.points.len()), (false, 1));
+        let line = |n: usize| format!("{n} 1 0:52 / /m{n} rw - nfs4 s:/ rw\n");
+        let many = |n: usize| (0..n).map(line).collect::<String>();
+        assert_eq!(of(&many(MOST)).len(), MOST);
+        let table = listed(&many(MOST + 1));
+        assert_eq!((table.whole, table.points.len()), (false, MOST));
+    }
+
+    #[test]
+    fn mounts_of_the_kernel_of_sessions_and_of_containers_are_left_out() {
+        for path in [
+            "/",
+            "/gpfs",
+            "/runs",
+            "/var/lib",
+            "/var/lib/docker-data",
+            "/snapshots",
+        ] {
+            assert!(is_listed(path), "{path}");
+        }
+        let left_out = [
+            "/proc",
+            "/sys/fs/cgroup",
+            "/run/user/0",
+            "/var/lib/docker/overlay2/x",
+        ];
+        for path in left_out.into_iter().chain(["", "gpfs", "/gpfs/", "//gpfs"]) {
+            assert!(!is_listed(path), "{path:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_left(text in "[ -~\\n]{0,120}") {
+            listed(&text);
+            plain(&text);
+        }
+    }
+}
