@@ -172,6 +172,17 @@ pub static SLURM: Domain = Domain {
     helpers: &[&BPF, &PROC],
 };
 
+/// Clients of Lustre, by files that are open to every user up to 2.11, and in part after.
+pub static LUSTRE: Domain = Domain {
+    name: "lustre",
+    user: "nodewarden-lustre",
+    uid: FIRST_UID + 8,
+    capabilities: &[],
+    signals: Signals::Allowed,
+    devices: &[],
+    helpers: &[],
+};
+
 /// Device programs of cgroups: bpf(2) `BPF_PROG_QUERY`, `BPF_PROG_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
 pub static BPF: Helper = Helper {
     name: "bpf",
@@ -189,7 +200,7 @@ pub static PROC: Helper = Helper {
 };
 
 /// All workers.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM, &LUSTRE];
 
 /// All helpers.
 pub fn helpers() -> impl Iterator<Item = &'static Helper> {

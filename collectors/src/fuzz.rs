@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
 //! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
 
-use crate::{kernel_log, rdma, slurm};
+use crate::{kernel_log, lustre, rdma, slurm};
 
 /// One record of /dev/kmsg, prefix and message.
 pub fn kmsg_record(data: &[u8]) {
@@ -51,4 +51,9 @@ pub fn gres_conf(data: &[u8]) {
 /// The path of a cgroup.
 pub fn cgroup_path(data: &[u8]) {
     slurm::cgroup::check(data);
+}
+
+/// One file of a Lustre client.
+pub fn lustre_file(data: &[u8]) {
+    lustre::check(data);
 }

@@ -15,6 +15,7 @@ pub mod fuzz;
 pub mod gpu;
 pub mod host;
 pub mod kernel_log;
+pub mod lustre;
 pub mod metric;
 mod netlink;
 pub mod nvidia;
@@ -119,8 +120,8 @@ impl Devices for NoDevices {
 
 /// The smallest unit that blocks independently: a GPU, a port, a filesystem.
 pub trait Device: Send {
-    /// Its subject. The name is unique within the collector and stable over scans. A device with a known subject
-    /// stays the same object, unless its last reading failed; then the newly found one replaces it.
+    /// Its subject. The name is unique within the collector and stable over scans. A newly found device replaces the
+    /// known one of its subject: state that must outlast a scan belongs to the list of devices.
     fn subject(&self) -> &Subject;
     /// Reads it. Unreadable values are pushed as [`Value::Absent`].
     ///
@@ -153,6 +154,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &nvidia::SPEC,
     &slurm::SPEC,
     &tasks::SPEC,
+    &lustre::SPEC,
 ];
 
 /// The collector with this name.
