@@ -165,10 +165,10 @@ impl Push<'_> {
         }
         // Of a target of several mounts, the first unhealthy one.
         let mut faulty: BTreeMap<&str, (&'static str, &str)> = BTreeMap::new();
-        let mut of_server: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut of_server: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for target in self.mounts.values().flat_map(|mount| mount.targets.values()) {
             let server = target.import.as_ref().map_or("", |import| &import.server);
-            *of_server.entry(server).or_default() += 1;
+            of_server.entry(server).or_default().insert(&target.name);
             if target.state.is_faulty() && faulty.len() < MOST_FAULTY {
                 faulty
                     .entry(&target.name)
@@ -179,8 +179,9 @@ impl Push<'_> {
             self.out
                 .u64(&m::TARGET_STATE, &[self.fs, target, state, server], 1);
         }
-        for (server, count) in of_server {
+        for (server, targets) in of_server {
             if !server.is_empty() && faulty.values().any(|(_, of)| *of == server) {
+                let count = targets.len() as u64;
                 self.out.u64(&m::SERVER_TARGETS, &[self.fs, server], count);
             }
         }

@@ -28,6 +28,10 @@ mod gpu_use;
 mod growth;
 pub mod job_blocked;
 pub mod kernel_lines;
+mod lustre;
+pub mod lustre_evicted;
+pub mod lustre_lnet_down;
+pub mod lustre_target_unreachable;
 pub mod order;
 pub mod pcie_degraded;
 pub mod rdma_bit_errors;
@@ -207,6 +211,9 @@ pub static CHECKS: &[&Check] = &[
     &gpu_idle::CHECK,
     &gpu_stalled::CHECK,
     &job_blocked::CHECK,
+    &lustre_lnet_down::CHECK,
+    &lustre_target_unreachable::CHECK,
+    &lustre_evicted::CHECK,
     &kernel_lines::KERNEL_CRASH,
     &kernel_lines::MACHINE_CHECK,
     &kernel_lines::PCIE_ERROR,

@@ -22,6 +22,7 @@ mod late;
 mod lifts;
 mod log;
 mod looks;
+mod lustre;
 mod main_path;
 mod maintenance;
 mod mirror;

@@ -203,6 +203,18 @@ fn tasks(tasks: &Tasks, at: Duration) -> DeviceState {
     device(Subject::new(SubjectKind::Job, tasks.job), &block, at)
 }
 
+/// A series of the collector `lustre`: metric, labels, value.
+pub(super) type LustreSeries = (&'static Metric, Vec<&'static str>, u64);
+
+fn lustre(series: &[LustreSeries], number: u32, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    for (metric, labels, value) in series {
+        block.u64(metric, labels, *value);
+    }
+    let subject = Subject::new(SubjectKind::Filesystem, format!("device {number}"));
+    device(subject, &block, at)
+}
+
 /// Simulates the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
@@ -238,6 +250,8 @@ pub(super) struct Host {
     pub(super) stopped: Option<Duration>,
     pub(super) jobs: Vec<Job>,
     pub(super) tasks: Vec<Tasks>,
+    /// Devices of the collector `lustre`: metric, labels, value.
+    pub(super) lustre: Vec<Vec<LustreSeries>>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -261,6 +275,14 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             "slurm" => {
                 collector.presence = host.slurm.clone();
                 collector.devices.extend(host.jobs.iter().map(|j| job(j, at)));
+            }
+            "lustre" => {
+                let devices = host
+                    .lustre
+                    .iter()
+                    .zip(0..)
+                    .map(|(series, n)| lustre(series, n, at));
+                collector.devices.extend(devices);
             }
             "tasks" => collector.devices.extend(host.tasks.iter().map(|t| tasks(t, at))),
             "host" => {
