@@ -23,8 +23,8 @@ pub enum Signals {
 pub enum Capability {
     /// Give folders and records to the daemon.
     Chown = 0,
-    /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner. Also needs
-    /// [`Self::SysPtrace`].
+    /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner (also needs
+    /// [`Self::SysPtrace`]), and files of debugfs.
     DacReadSearch = 2,
     /// End a daemon that does not answer.
     Kill = 5,
@@ -80,6 +80,9 @@ pub struct Domain {
     /// Path prefixes of its driver's device files. A program that has one open prevents a reset of the driver.
     /// Empty: no driver to release.
     pub devices: &'static [&'static str],
+    /// Folders of which one exists on a node that has its source. On others the worker is not started. Empty: every node may
+    /// have it.
+    pub only_with: &'static [&'static str],
     /// Processes with a right that this worker lacks. They end with it, and it ends with each of them.
     pub helpers: &'static [&'static Helper],
 }
@@ -125,6 +128,7 @@ pub static KERNEL: Domain = Domain {
     capabilities: &[Capability::Syslog],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -136,6 +140,7 @@ pub static HOST: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -147,6 +152,7 @@ pub static RDMA: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -158,6 +164,7 @@ pub static NVIDIA: Domain = Domain {
     capabilities: &[],
     signals: Signals::Never,
     devices: &["/dev/nvidia"],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -169,6 +176,7 @@ pub static SLURM: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[&BPF, &PROC],
 };
 
@@ -180,7 +188,8 @@ pub static LUSTRE: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
-    helpers: &[],
+    only_with: &["/sys/module/lnet", "/sys/fs/lustre", "/proc/fs/lustre"],
+    helpers: &[&DEBUGFS],
 };
 
 /// Device programs of cgroups: bpf(2) `BPF_PROG_QUERY`, `BPF_PROG_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
@@ -197,6 +206,14 @@ pub static PROC: Helper = Helper {
     user: "nodewarden-proc",
     uid: FIRST_UID + 7,
     capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
+};
+
+/// Statistics of Lustre in debugfs, whose root folder only root may enter.
+pub static DEBUGFS: Helper = Helper {
+    name: "debugfs",
+    user: "nodewarden-debugfs",
+    uid: FIRST_UID + 9,
+    capabilities: &[Capability::DacReadSearch],
 };
 
 /// All workers.

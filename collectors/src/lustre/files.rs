@@ -7,8 +7,9 @@ use nix::errno::Errno;
 
 use super::metrics;
 use super::sources::{LustreSource, Root};
+use crate::sys::helper::{self, Client, DebugFile, Question};
 use crate::sys::lprocfs;
-use crate::{Block, Env, Error};
+use crate::{Block, Env, Error, domain};
 
 /// Why there is no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,15 +73,19 @@ pub(super) struct LustreFiles {
     /// Files without a value in this reading.
     failed: BTreeMap<(&'static str, Reason), u64>,
     buffer: Vec<u8>,
+    /// Reads what only root may. Only where files are those of the kernel.
+    helper: Option<&'static Client>,
 }
 
 impl LustreFiles {
     pub(super) fn new(env: &Env) -> Self {
+        let is_kernels = env.is_live() && env.sysroot == Path::new("/");
         Self {
             env: env.clone(),
             found: BTreeMap::new(),
             failed: BTreeMap::new(),
             buffer: Vec::new(),
+            helper: is_kernels.then(|| helper::of(&domain::DEBUGFS)).flatten(),
         }
     }
 
@@ -133,7 +138,14 @@ impl LustreFiles {
     fn open(&mut self, root: Root, source: &LustreSource, place: Place<'_>) -> Result<(), Errno> {
         let folder = self.env.path(root.path());
         let path = folder.join(place.subsystem).join(place.device).join(source.file);
-        lprocfs::read(&path, &mut self.buffer)
+        match (lprocfs::read(&path, &mut self.buffer), self.helper) {
+            (Err(Errno::EACCES), Some(helper)) if root.is_debugfs() => {
+                let file = DebugFile::new(place.subsystem, place.device, source.file).ok_or(Errno::EACCES)?;
+                self.buffer = helper.ask(Question::Debug(file), None)?;
+                Ok(())
+            }
+            (read, _) => read,
+        }
     }
 
     /// Starts a reading.

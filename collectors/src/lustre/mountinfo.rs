@@ -1,9 +1,9 @@
 //! The mount point of a filesystem, by /proc/1/mountinfo.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crate::Env;
+use crate::domain;
 use crate::sys::root;
 use crate::text::printable;
 
@@ -64,9 +64,8 @@ fn unescaped(path: &str) -> Vec<u8> {
 
 /// Whether any file of Lustre's is there: its modules are loaded.
 pub(super) fn is_loaded(env: &Env) -> bool {
-    ["/sys/fs/lustre", "/proc/fs/lustre", "/proc/sys/lnet"]
-        .iter()
-        .any(|path| root::inode(Path::new(&env.path(path))).ok().flatten().is_some())
+    let mut folders = domain::LUSTRE.only_with.iter();
+    folders.any(|path| root::inode(&env.path(path)).ok().flatten().is_some())
 }
 
 /// For fuzzing.

@@ -24,6 +24,10 @@ impl Root {
             Self::DebugNet => "/sys/kernel/debug/lnet",
         }
     }
+
+    pub(super) const fn is_debugfs(self) -> bool {
+        matches!(self, Self::Debug | Self::DebugNet)
+    }
 }
 
 /// A kind of file.
@@ -95,6 +99,7 @@ sources! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::helper::DebugFile;
 
     #[test]
     fn no_file_is_read_that_sends_a_request_or_counts_when_it_is_written() {
@@ -108,6 +113,23 @@ mod tests {
                 source.file
             );
             assert!(source.file.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+        }
+    }
+
+    /// Files in debugfs that the helper would not open.
+    #[test]
+    fn the_helper_opens_every_source_that_may_be_in_debugfs() {
+        let in_debugfs = |source: &&&LustreSource| source.roots.iter().any(|root| root.is_debugfs());
+        for source in SOURCES.iter().filter(in_debugfs) {
+            let places = [
+                ("llite", "scratch-ffff880812345678"),
+                ("osc", "scratch-OST0000-osc-ffff880812345678"),
+                ("mdc", "scratch-MDT0000-mdc-ffff880812345678"),
+                ("", ""),
+            ];
+            let of = |(subsystem, device): &(&str, &str)| DebugFile::new(subsystem, device, source.file);
+            // The files of lmv are in /proc on every release.
+            assert!(places.iter().any(|place| of(place).is_some()), "{}", source.name);
         }
     }
 

@@ -107,7 +107,7 @@ pub fn of(process: &str) -> &'static Policy {
         "nvidia" => &NVIDIA,
         "slurm" => &SLURM,
         "bpf" => &BPF,
-        "proc" => &PROC,
+        "proc" | "debugfs" => &PROC,
         _ => &HOST,
     }
 }
@@ -272,7 +272,7 @@ static BPF: Policy = Policy {
     modern: &[],
 };
 
-/// Its socket, and files to read.
+/// Of helpers `proc` and `debugfs`: its socket, and files to read.
 static PROC: Policy = Policy {
     kind: Kind::Only,
     groups: &[RUNTIME, READS, &["recvfrom", "recvmsg", "write"]],

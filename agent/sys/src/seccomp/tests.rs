@@ -9,12 +9,12 @@ mod real;
 
 use machine::{ALLOW, DENY, FOREIGN, UNKNOWN, answer};
 
-const ALL: [&str; 10] = [
-    "parent", "daemon", "kernel", "host", "rdma", "nvidia", "slurm", "lustre", "bpf", "proc",
+const ALL: [&str; 11] = [
+    "parent", "daemon", "kernel", "host", "rdma", "nvidia", "slurm", "lustre", "bpf", "proc", "debugfs",
 ];
 /// Those with a list of allowed calls.
-const NARROW: [&str; 8] = [
-    "daemon", "kernel", "host", "rdma", "slurm", "lustre", "bpf", "proc",
+const NARROW: [&str; 9] = [
+    "daemon", "kernel", "host", "rdma", "slurm", "lustre", "bpf", "proc", "debugfs",
 ];
 
 fn call(process: &str, name: &str, args: &[u64]) -> u32 {

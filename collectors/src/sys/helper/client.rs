@@ -5,10 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
 
-use super::{MAX_TEXT, Question};
-use crate::sys::bpf;
+use super::Question;
 use crate::sys::message::retried;
 
 /// The socket to a helper; one request at a time.
@@ -27,22 +26,18 @@ impl Client {
     pub(crate) fn ask(&self, question: Question, folder: Option<BorrowedFd<'_>>) -> Result<Vec<u8>, Errno> {
         let socket = self.0.lock().map_err(|_| Errno::EIO)?;
         let request = question.encode();
-        let raw = folder.map(|fd| [fd.as_raw_fd()]);
-        let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
-        retried(|| {
-            sendmsg::<()>(
+        retried(|| match folder {
+            Some(folder) => sendmsg::<()>(
                 socket.as_raw_fd(),
                 &[IoSlice::new(&request)],
-                &control,
+                &[ControlMessage::ScmRights(&[folder.as_raw_fd()])],
                 MsgFlags::MSG_NOSIGNAL,
                 None,
-            )
+            ),
+            // A worker that passes no descriptor needs no right to.
+            None => send(socket.as_raw_fd(), &request, MsgFlags::MSG_NOSIGNAL),
         })?;
-        let most = match question {
-            Question::Program(_) => bpf::MOST_ENCODED,
-            Question::Attached | Question::Thread { .. } => MAX_TEXT,
-        };
-        let mut reply = vec![0; size_of::<i32>() + most];
+        let mut reply = vec![0; size_of::<i32>() + question.most()];
         let length = retried(|| recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty()))?;
         reply.truncate(length);
         let (code, bytes) = reply.split_first_chunk().ok_or(Errno::EPIPE)?;

@@ -1,9 +1,10 @@
 //! Helpers: processes with one right each, for a worker that parses what users write and so must have none.
 //!
-//! A request has 16 bytes and, of a cgroup, its open folder; a reply is an error number and raw bytes. A helper opens
+//! A request has 32 bytes and, of a cgroup, its open folder; a reply is an error number and raw bytes. A helper opens
 //! only files of a fixed list and makes only listed calls.
 
 mod client;
+mod debugfs;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -11,13 +12,18 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use crate::domain::{self, Helper};
+use crate::sys::bpf;
 pub(crate) use client::Client;
+pub(crate) use debugfs::DebugFile;
 pub use serve::serve;
 
 /// Size of a request, in bytes.
-const REQUEST: usize = 16;
+const REQUEST: usize = 32;
 /// Limit of a file's text in a reply, in bytes: `fdinfo` of an epoll instance has a line for each file in it.
 const MAX_TEXT: usize = 4096;
+
+/// Limit of a file of debugfs in a reply, in bytes: LNet's table has a line for each peer.
+const MAX_DEBUG: usize = 128 * 1024;
 
 /// One of the files of a thread that the kernel shows to tracers only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +56,13 @@ pub(crate) enum Question {
         /// File.
         file: ThreadFile,
     },
+    /// A file of Lustre in debugfs.
+    Debug(DebugFile),
 }
 
 impl Question {
     fn encode(self) -> [u8; REQUEST] {
-        let words = match self {
+        let [kind, a, b, c] = match self {
             Self::Attached => [1, 0, 0, 0],
             Self::Program(id) => [2, id, 0, 0],
             Self::Thread { pid, tid, file } => match file {
@@ -64,12 +72,9 @@ impl Question {
                 ThreadFile::DescriptorInfo(n) => [6, pid, tid, n],
                 ThreadFile::Shards => [7, pid, tid, 0],
             },
+            Self::Debug(file) => return encoded(8, file.encode()),
         };
-        let mut bytes = [0; REQUEST];
-        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
-            to.copy_from_slice(&u32::to_ne_bytes(word));
-        }
-        bytes
+        encoded(kind, [a, b, c, 0, 0, 0])
     }
 
     /// `None`: no request of this build.
@@ -78,11 +83,18 @@ impl Question {
             return None;
         };
         let words: Vec<u32> = words.iter().copied().map(u32::from_ne_bytes).collect();
-        let [kind, a, b, c] = *words.as_slice() else {
+        let [kind, rest @ .., 0] = words.as_slice() else {
+            return None;
+        };
+        let rest: [u32; debugfs::WORDS] = rest.try_into().ok()?;
+        if *kind == 8 {
+            return Some(Self::Debug(DebugFile::decode(rest)));
+        }
+        let [a, b, c, 0, 0, 0] = rest else {
             return None;
         };
         let thread = |file| Some(Self::Thread { pid: a, tid: b, file });
-        match (kind, b, c) {
+        match (*kind, b, c) {
             (1, 0, 0) if a == 0 => Some(Self::Attached),
             (2, 0, 0) => Some(Self::Program(a)),
             (3, _, 0) => thread(ThreadFile::Wchan),
@@ -99,8 +111,27 @@ impl Question {
         match self {
             Self::Attached | Self::Program(_) => &domain::BPF,
             Self::Thread { .. } => &domain::PROC,
+            Self::Debug(_) => &domain::DEBUGFS,
         }
     }
+
+    /// Limit of the reply's content, in bytes.
+    const fn most(self) -> usize {
+        match self {
+            Self::Program(_) => bpf::MOST_ENCODED,
+            Self::Attached | Self::Thread { .. } => MAX_TEXT,
+            Self::Debug(_) => MAX_DEBUG,
+        }
+    }
+}
+
+/// A request: its kind, and what it is about.
+fn encoded(kind: u32, about: [u32; debugfs::WORDS]) -> [u8; REQUEST] {
+    let mut bytes = [0; REQUEST];
+    for (to, word) in bytes.chunks_exact_mut(4).zip([kind].into_iter().chain(about)) {
+        to.copy_from_slice(&u32::to_ne_bytes(word));
+    }
+    bytes
 }
 
 static CLIENTS: OnceLock<BTreeMap<&'static str, Client>> = OnceLock::new();
