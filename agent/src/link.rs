@@ -91,6 +91,8 @@ pub enum WorkerDown {
     Stuck,
     /// It could not be started.
     Start,
+    /// The node does not have its source.
+    Absent,
 }
 
 impl WorkerDown {
@@ -100,6 +102,7 @@ impl WorkerDown {
             Self::Backoff => "backoff",
             Self::Stuck => "stuck",
             Self::Start => "start",
+            Self::Absent => "absent",
         }
     }
 }

@@ -25,8 +25,8 @@ pub enum Capability {
     Chown = 0,
     /// Connect to the socket of mmfsd, whose mode admits only root.
     DacOverride = 1,
-    /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner. Also needs
-    /// [`Self::SysPtrace`].
+    /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner (also needs
+    /// [`Self::SysPtrace`]), and files of debugfs.
     DacReadSearch = 2,
     /// End a daemon that does not answer.
     Kill = 5,
@@ -83,6 +83,9 @@ pub struct Domain {
     /// Path prefixes of its driver's device files. A program that has one open prevents a reset of the driver.
     /// Empty: no driver to release.
     pub devices: &'static [&'static str],
+    /// Folders of which one exists on a node that has its source. On others the worker is not started. Empty: every node may
+    /// have it.
+    pub only_with: &'static [&'static str],
     /// Processes with a right that this worker lacks. They end with it, and it ends with each of them.
     pub helpers: &'static [&'static Helper],
 }
@@ -128,6 +131,7 @@ pub static KERNEL: Domain = Domain {
     capabilities: &[Capability::Syslog],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -139,6 +143,7 @@ pub static HOST: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -150,6 +155,7 @@ pub static RDMA: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -161,6 +167,7 @@ pub static NVIDIA: Domain = Domain {
     capabilities: &[],
     signals: Signals::Never,
     devices: &["/dev/nvidia"],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -172,17 +179,31 @@ pub static SLURM: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[&BPF, &PROC],
+};
+
+/// Clients of Lustre, by files that are open to every user up to 2.11, and in part after.
+pub static LUSTRE: Domain = Domain {
+    name: "lustre",
+    user: "nodewarden-lustre",
+    uid: FIRST_UID + 8,
+    capabilities: &[],
+    signals: Signals::Allowed,
+    devices: &[],
+    only_with: &["/sys/module/lnet", "/sys/fs/lustre", "/proc/fs/lustre"],
+    helpers: &[&DEBUGFS],
 };
 
 /// GPFS: what mmfsd answers.
 pub static GPFS: Domain = Domain {
     name: "gpfs",
     user: "nodewarden-gpfs",
-    uid: FIRST_UID + 9,
+    uid: FIRST_UID + 10,
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &["/var/mmfs/mmpmon", "/usr/lpp/mmfs/bin"],
     helpers: &[&MMPMON],
 };
 
@@ -190,10 +211,11 @@ pub static GPFS: Domain = Domain {
 pub static MOUNTS: Domain = Domain {
     name: "mounts",
     user: "nodewarden-mounts",
-    uid: FIRST_UID + 11,
+    uid: FIRST_UID + 12,
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
+    only_with: &[],
     helpers: &[],
 };
 
@@ -217,12 +239,20 @@ pub static PROC: Helper = Helper {
 pub static MMPMON: Helper = Helper {
     name: "mmpmon",
     user: "nodewarden-mmpmon",
-    uid: FIRST_UID + 10,
+    uid: FIRST_UID + 11,
     capabilities: &[Capability::DacOverride],
 };
 
+/// Statistics of Lustre in debugfs, whose root folder only root may enter.
+pub static DEBUGFS: Helper = Helper {
+    name: "debugfs",
+    user: "nodewarden-debugfs",
+    uid: FIRST_UID + 9,
+    capabilities: &[Capability::DacReadSearch],
+};
+
 /// All workers.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM, &GPFS, &MOUNTS];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM, &LUSTRE, &GPFS, &MOUNTS];
 
 /// All helpers.
 pub fn helpers() -> impl Iterator<Item = &'static Helper> {

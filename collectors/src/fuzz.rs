@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
 //! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
 
-use crate::{gpfs, kernel_log, mounts, rdma, slurm};
+use crate::{gpfs, kernel_log, lustre, mounts, rdma, slurm};
 
 /// One record of /dev/kmsg, prefix and message.
 pub fn kmsg_record(data: &[u8]) {
@@ -61,4 +61,9 @@ pub fn mmpmon_reply(data: &[u8]) {
 /// /proc/self/mountstats.
 pub fn mountstats(data: &[u8]) {
     mounts::nfs::check(data);
+}
+
+/// One file of a Lustre client.
+pub fn lustre_file(data: &[u8]) {
+    lustre::check(data);
 }

@@ -16,6 +16,7 @@ pub mod gpfs;
 pub mod gpu;
 pub mod host;
 pub mod kernel_log;
+pub mod lustre;
 pub mod metric;
 pub mod mounts;
 mod netlink;
@@ -122,8 +123,8 @@ impl Devices for NoDevices {
 
 /// The smallest unit that blocks independently: a GPU, a port, a filesystem.
 pub trait Device: Send {
-    /// Its subject. The name is unique within the collector and stable over scans. A device with a known subject
-    /// stays the same object, unless its last reading failed; then the newly found one replaces it.
+    /// Its subject. The name is unique within the collector and stable over scans. A newly found device replaces the
+    /// known one of its subject: state that must outlast a scan belongs to the list of devices.
     fn subject(&self) -> &Subject;
     /// Whether the next batch reads it. False: the last reading stands, with its time. It must not block.
     fn is_due(&self) -> bool {
@@ -160,6 +161,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &nvidia::SPEC,
     &slurm::SPEC,
     &tasks::SPEC,
+    &lustre::SPEC,
     &gpfs::SPEC,
     &mounts::SPEC,
 ];

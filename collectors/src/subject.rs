@@ -26,9 +26,9 @@ pub enum SubjectKind {
     Worker,
     /// A disk or its controller, by the kernel's name (`nvme0`, `sda`).
     Disk,
-    /// A local filesystem, by the kernel's name of its device (`dm-4`).
+    /// A filesystem: a local one by the kernel's name of its device (`dm-4`), one of Lustre by its own name.
     Filesystem,
-    /// A network interface, by name.
+    /// A network interface, by name, or by its nid in LNet.
     NetworkInterface,
     /// A server of storage, or one of its targets, as the kernel names it.
     Server,

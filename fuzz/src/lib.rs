@@ -21,6 +21,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("mountstats", collectors::fuzz::mountstats),
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),
+    ("lustre_file", collectors::fuzz::lustre_file),
     ("scontrol_show_node", slurm::parse::fuzz),
     ("sinfo", slurm::sinfo::fuzz),
     ("node_extra", slurm::extra::fuzz),

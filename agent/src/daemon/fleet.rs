@@ -143,6 +143,11 @@ impl Fleet {
             worker.down = Some(why.word());
             worker.stuck_slots = stuck_slots;
         }
+        if why == WorkerDown::Absent {
+            for collector in of_domain(&mut self.state, domain) {
+                collector.presence = Presence::NotHere;
+            }
+        }
     }
 
     /// Releases a driver: its worker exits, and its readings are no longer shown.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Helper;
+use collectors::sys::root;
 use collectors::{DOMAINS, Domain};
 use nix::unistd::Pid;
 
@@ -31,6 +32,8 @@ const UNLINKED_PATIENCE: Duration = Duration::from_secs(10);
 const HELD_RETRY: Duration = Duration::from_millis(250);
 /// Interval at which lock slots of stuck processes are checked.
 const STUCK_RETRY: Duration = Duration::from_secs(5);
+/// Interval at which a source that this node does not have is looked for: its modules may be loaded at any time.
+const ABSENT_RETRY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Backoff {
@@ -71,6 +74,8 @@ struct WorkerProcess {
     backoff: Backoff,
     /// Until then the second slot is left free: the leaving ones may end in time.
     grace: Option<Instant>,
+    /// It is started whether this node has its source or not.
+    everywhere: bool,
     starts: u64,
     /// Slots that other processes held at the last check.
     held: u8,
@@ -113,8 +118,9 @@ pub struct Children {
 }
 
 impl Children {
-    /// Nothing runs yet. `slots` is the folder of lock slots.
-    pub fn new(ids: Ids, slots: PathBuf) -> Self {
+    /// Nothing runs yet. `slots` is the folder of lock slots. `everywhere`: workers read another tree than this node's, which
+    /// may have every source.
+    pub fn new(ids: Ids, slots: PathBuf, everywhere: bool) -> Self {
         let workers = (0..)
             .zip(DOMAINS.iter().copied())
             .map(|(number, domain)| WorkerProcess {
@@ -125,6 +131,7 @@ impl Children {
                 orphans: Vec::new(),
                 backoff: Backoff::new(),
                 grace: None,
+                everywhere,
                 starts: 0,
                 held: 0,
                 told_down: None,
@@ -332,6 +339,11 @@ impl Children {
                 continue;
             }
             if worker.due() <= Instant::now() {
+                if !worker.is_here() {
+                    worker.backoff.due = Instant::now() + ABSENT_RETRY;
+                    worker.tell_down(link, WorkerDown::Absent);
+                    continue;
+                }
                 if let Err(e) = worker.start(&self.slots, link) {
                     tracing::error!(worker = worker.domain.name, error = %e, "cannot start the worker");
                     worker.backoff.ended(Instant::now());
@@ -348,6 +360,13 @@ impl WorkerProcess {
     /// When it may be started.
     fn due(&self) -> Instant {
         self.grace.map_or(self.backoff.due, |at| at.max(self.backoff.due))
+    }
+
+    /// Whether this node has its source, as far as folders of the kernel show.
+    fn is_here(&self) -> bool {
+        let folders = self.domain.only_with;
+        let exists = |path: &&str| matches!(root::inode(path.as_ref()), Ok(Some(_)));
+        self.everywhere || folders.is_empty() || folders.iter().any(exists)
     }
 
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
@@ -473,10 +492,28 @@ mod tests {
 
     fn children() -> Children {
         let ids = Ids { uid: 1, gid: 1 };
-        let mut children = Children::new(ids, PathBuf::new());
+        let mut children = Children::new(ids, PathBuf::new(), false);
         children.daemon = Some((GONE, Instant::now()));
         children.ready = true;
         children
+    }
+
+    /// The tests run where no module of Lustre is loaded.
+    #[test]
+    fn a_worker_whose_source_is_not_on_this_node_is_not_started_unless_it_reads_another_tree() {
+        let is_here = |name: &str, everywhere: bool| {
+            let ids = Ids { uid: 1, gid: 1 };
+            let children = Children::new(ids, PathBuf::new(), everywhere);
+            let found = children.workers.iter().find(|w| w.domain.name == name);
+            found.map(WorkerProcess::is_here)
+        };
+        let loaded = collectors::domain::LUSTRE.only_with;
+        let is_loaded = loaded
+            .iter()
+            .any(|path| matches!(root::inode(path.as_ref()), Ok(Some(_))));
+        assert_eq!(is_here("lustre", false), Some(is_loaded));
+        assert_eq!(is_here("lustre", true), Some(true));
+        assert_eq!(is_here("host", false), Some(true));
     }
 
     /// The end of its helpers let it start at once, 100 times a second.

@@ -142,9 +142,9 @@ fn errno(error: std::io::Error) -> Errno {
 }
 
 #[cfg(not(test))]
-mod count {
-    pub(super) const fn open() {}
-    pub(super) const fn read() {}
+pub(super) mod count {
+    pub(in crate::sys) const fn open() {}
+    pub(in crate::sys) const fn read() {}
 }
 
 /// Counts calls of this thread, for tests.
@@ -157,11 +157,11 @@ pub(crate) mod count {
         static READS: Cell<usize> = const { Cell::new(0) };
     }
 
-    pub(super) fn open() {
+    pub(in crate::sys) fn open() {
         OPENS.set(OPENS.get() + 1);
     }
 
-    pub(super) fn read() {
+    pub(in crate::sys) fn read() {
         READS.set(READS.get() + 1);
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod inotify;
 pub mod kept;
 pub mod kmsg;
 pub(crate) mod listen;
+pub(crate) mod lprocfs;
 pub mod message;
 pub(crate) mod mmpmon;
 pub(crate) mod netlink;

@@ -31,6 +31,10 @@ mod gpu_use;
 mod growth;
 pub mod job_blocked;
 pub mod kernel_lines;
+mod lustre;
+pub mod lustre_evicted;
+pub mod lustre_lnet_down;
+pub mod lustre_target_unreachable;
 pub mod mount_local;
 pub mod mount_unresponsive;
 pub mod order;
@@ -218,6 +222,9 @@ pub static CHECKS: &[&Check] = &[
     &mount_unresponsive::CHECK,
     &mount_local::READ_ONLY_CHECK,
     &mount_local::FULL_CHECK,
+    &lustre_lnet_down::CHECK,
+    &lustre_target_unreachable::CHECK,
+    &lustre_evicted::CHECK,
     &kernel_lines::KERNEL_CRASH,
     &kernel_lines::MACHINE_CHECK,
     &kernel_lines::PCIE_ERROR,

@@ -23,6 +23,7 @@ mod late;
 mod lifts;
 mod log;
 mod looks;
+mod lustre;
 mod main_path;
 mod maintenance;
 mod mirror;

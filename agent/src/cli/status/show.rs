@@ -179,6 +179,7 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
             }),
             None if w.pid.is_none() => notes.push(match w.down.as_str() {
                 "" => "down".to_owned(),
+                "absent" => "not on this node".to_owned(),
                 why => format!("down: {why}"),
             }),
             None => {}
@@ -186,11 +187,13 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
         if w.stuck_slots > 0 {
             notes.push(format!("{} earlier processes are stuck", w.stuck_slots));
         }
+        let is_absent = w.down == "absent" && w.stuck_slots == 0;
+        let paint = if is_absent { Paint::Plain } else { Paint::Bad };
         table.row(vec![
             Cell::new(&w.name),
             Cell::number(w.pid),
             Cell::number(Some(w.starts)),
-            Cell::painted(Paint::Bad, notes.join(", ")),
+            Cell::painted(paint, notes.join(", ")),
         ]);
     }
     table.shown(0, screen)

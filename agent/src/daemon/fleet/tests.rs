@@ -70,6 +70,17 @@ impl Rig {
     }
 }
 
+/// A collector of which nothing was reported is a fault of its worker.
+#[test]
+fn a_collector_whose_source_is_not_on_this_node_is_absent_and_no_fault() {
+    let mut rig = rig();
+    assert_eq!(rig.presence(), Presence::Unknown);
+    rig.fleet.down(rig.domain, WorkerDown::Absent, 0);
+    assert_eq!(rig.presence(), Presence::NotHere);
+    rig.fleet.down(rig.domain, WorkerDown::Backoff, 0);
+    assert_eq!(rig.presence(), Presence::Unknown);
+}
+
 fn gone(told: &[FleetEvent]) -> bool {
     matches!(told, [.., FleetEvent::Gone])
 }

@@ -219,12 +219,13 @@ fn workers(all: &[WorkerReport]) -> Markup {
             table {
                 tr { th { "Name" } th { "State" } th.n { "Starts" } }
                 @for w in all {
-                    tr class=(match (w.pid, w.down) { (Some(_), _) => "", (None, "") => "soft", _ => "bad" }) {
+                    tr class=(match (w.pid, w.down) { (Some(_), _) => "", (None, "" | "absent") => "soft", _ => "bad" }) {
                         td { (w.name) }
                         td {
                             @match (w.pid, w.down) {
                                 (Some(pid), _) => { "runs, pid " (pid) },
                                 (None, "") => "not started",
+                                (None, "absent") => "not on this node",
                                 (None, why) => { b { "down" } ": " (why) },
                             }
                             @if w.stuck_slots > 0 { br; b { (w.stuck_slots) " earlier processes are stuck" } }

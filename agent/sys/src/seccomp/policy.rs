@@ -108,7 +108,7 @@ pub fn of(process: &str) -> &'static Policy {
         "slurm" => &SLURM,
         "gpfs" => &GPFS,
         "bpf" => &BPF,
-        "proc" => &PROC,
+        "proc" | "debugfs" => &PROC,
         "mmpmon" => &MMPMON,
         _ => &HOST,
     }
@@ -302,7 +302,7 @@ static BPF: Policy = Policy {
     modern: &[],
 };
 
-/// Its socket, and files to read.
+/// Of helpers `proc` and `debugfs`: its socket, and files to read.
 static PROC: Policy = Policy {
     kind: Kind::Only,
     groups: &[RUNTIME, READS, &["recvfrom", "recvmsg", "write"]],

@@ -9,11 +9,13 @@ mod real;
 
 use machine::{ALLOW, DENY, FOREIGN, UNKNOWN, answer};
 
-const ALL: [&str; 9] = [
-    "parent", "daemon", "kernel", "host", "rdma", "nvidia", "slurm", "bpf", "proc",
+const ALL: [&str; 11] = [
+    "parent", "daemon", "kernel", "host", "rdma", "nvidia", "slurm", "lustre", "bpf", "proc", "debugfs",
 ];
 /// Those with a list of allowed calls.
-const NARROW: [&str; 7] = ["daemon", "kernel", "host", "rdma", "slurm", "bpf", "proc"];
+const NARROW: [&str; 9] = [
+    "daemon", "kernel", "host", "rdma", "slurm", "lustre", "bpf", "proc", "debugfs",
+];
 
 fn call(process: &str, name: &str, args: &[u64]) -> u32 {
     let number = calls::number(name).unwrap_or_else(|| panic!("{name}"));

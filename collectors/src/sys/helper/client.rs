@@ -5,10 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
 
-use super::{MAX_TEXT, Question};
-use crate::sys::bpf;
+use super::Question;
 use crate::sys::message::{self, retried};
 
 /// The socket to a helper; one request at a time.
@@ -27,11 +26,7 @@ impl Client {
     pub(crate) fn ask(&self, question: Question, folder: Option<BorrowedFd<'_>>) -> Result<Vec<u8>, Errno> {
         let socket = self.0.lock().map_err(|_| Errno::EIO)?;
         request(&socket, question, folder)?;
-        let most = match question {
-            Question::Program(_) => bpf::MOST_ENCODED,
-            Question::Attached | Question::Thread { .. } | Question::Mmpmon => MAX_TEXT,
-        };
-        let mut reply = vec![0; size_of::<i32>() + most];
+        let mut reply = vec![0; size_of::<i32>() + question.most()];
         let length = retried(|| recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty()))?;
         reply.truncate(length);
         answered(&reply).map(<[u8]>::to_vec)
@@ -53,10 +48,19 @@ impl Client {
 
 fn request(socket: &OwnedFd, question: Question, folder: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let request = question.encode();
-    let raw = folder.map(|fd| [fd.as_raw_fd()]);
-    let control: Vec<ControlMessage<'_>> = raw.iter().map(|fds| ControlMessage::ScmRights(fds)).collect();
-    let parts = [IoSlice::new(&request)];
-    retried(|| sendmsg::<()>(socket.as_raw_fd(), &parts, &control, MsgFlags::MSG_NOSIGNAL, None)).map(drop)
+    let fd = socket.as_raw_fd();
+    let sent = retried(|| match folder {
+        Some(folder) => sendmsg::<()>(
+            fd,
+            &[IoSlice::new(&request)],
+            &[ControlMessage::ScmRights(&[folder.as_raw_fd()])],
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        ),
+        // A worker that passes no descriptor needs no right to.
+        None => send(fd, &request, MsgFlags::MSG_NOSIGNAL),
+    });
+    sent.map(drop)
 }
 
 /// The bytes of a reply, or its error.

@@ -1,9 +1,10 @@
 //! Helpers: processes with one right each, for a worker that parses what users write and so must have none.
 //!
-//! A request has 16 bytes and, of a cgroup, its open folder; a reply is an error number with raw bytes or a descriptor. A
+//! A request has 32 bytes and, of a cgroup, its open folder; a reply is an error number with raw bytes or a descriptor. A
 //! helper opens only files of a fixed list and makes only listed calls.
 
 mod client;
+mod debugfs;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -11,13 +12,18 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use crate::domain::{self, Helper};
+use crate::sys::bpf;
 pub(crate) use client::Client;
+pub(crate) use debugfs::DebugFile;
 pub use serve::serve;
 
 /// Size of a request, in bytes.
-const REQUEST: usize = 16;
+const REQUEST: usize = 32;
 /// Limit of a file's text in a reply, in bytes: `fdinfo` of an epoll instance has a line for each file in it.
 const MAX_TEXT: usize = 4096;
+
+/// Limit of a file of debugfs in a reply, in bytes: LNet's table has a line for each peer.
+const MAX_DEBUG: usize = 128 * 1024;
 
 /// One of the files of a thread that the kernel shows to tracers only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +58,13 @@ pub(crate) enum Question {
     },
     /// A connection to the socket of mmfsd.
     Mmpmon,
+    /// A file of Lustre in debugfs.
+    Debug(DebugFile),
 }
 
 impl Question {
     fn encode(self) -> [u8; REQUEST] {
-        let words = match self {
+        let [kind, a, b, c] = match self {
             Self::Attached => [1, 0, 0, 0],
             Self::Program(id) => [2, id, 0, 0],
             Self::Thread { pid, tid, file } => match file {
@@ -66,13 +74,10 @@ impl Question {
                 ThreadFile::DescriptorInfo(n) => [6, pid, tid, n],
                 ThreadFile::Shards => [7, pid, tid, 0],
             },
-            Self::Mmpmon => [8, 0, 0, 0],
+            Self::Debug(file) => return encoded(8, file.encode()),
+            Self::Mmpmon => [9, 0, 0, 0],
         };
-        let mut bytes = [0; REQUEST];
-        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
-            to.copy_from_slice(&u32::to_ne_bytes(word));
-        }
-        bytes
+        encoded(kind, [a, b, c, 0, 0, 0])
     }
 
     /// `None`: no request of this build.
@@ -81,11 +86,18 @@ impl Question {
             return None;
         };
         let words: Vec<u32> = words.iter().copied().map(u32::from_ne_bytes).collect();
-        let [kind, a, b, c] = *words.as_slice() else {
+        let [kind, rest @ .., 0] = words.as_slice() else {
+            return None;
+        };
+        let rest: [u32; debugfs::WORDS] = rest.try_into().ok()?;
+        if *kind == 8 {
+            return Some(Self::Debug(DebugFile::decode(rest)));
+        }
+        let [a, b, c, 0, 0, 0] = rest else {
             return None;
         };
         let thread = |file| Some(Self::Thread { pid: a, tid: b, file });
-        match (kind, b, c) {
+        match (*kind, b, c) {
             (1, 0, 0) if a == 0 => Some(Self::Attached),
             (2, 0, 0) => Some(Self::Program(a)),
             (3, _, 0) => thread(ThreadFile::Wchan),
@@ -93,7 +105,7 @@ impl Question {
             (5, ..) => thread(ThreadFile::Descriptor(c)),
             (6, ..) => thread(ThreadFile::DescriptorInfo(c)),
             (7, _, 0) => thread(ThreadFile::Shards),
-            (8, 0, 0) if a == 0 => Some(Self::Mmpmon),
+            (9, 0, 0) if a == 0 => Some(Self::Mmpmon),
             _ => None,
         }
     }
@@ -104,8 +116,27 @@ impl Question {
             Self::Attached | Self::Program(_) => &domain::BPF,
             Self::Thread { .. } => &domain::PROC,
             Self::Mmpmon => &domain::MMPMON,
+            Self::Debug(_) => &domain::DEBUGFS,
         }
     }
+
+    /// Limit of the reply's content, in bytes.
+    const fn most(self) -> usize {
+        match self {
+            Self::Program(_) => bpf::MOST_ENCODED,
+            Self::Attached | Self::Thread { .. } | Self::Mmpmon => MAX_TEXT,
+            Self::Debug(_) => MAX_DEBUG,
+        }
+    }
+}
+
+/// A request: its kind, and what it is about.
+fn encoded(kind: u32, about: [u32; debugfs::WORDS]) -> [u8; REQUEST] {
+    let mut bytes = [0; REQUEST];
+    for (to, word) in bytes.chunks_exact_mut(4).zip([kind].into_iter().chain(about)) {
+        to.copy_from_slice(&u32::to_ne_bytes(word));
+    }
+    bytes
 }
 
 static CLIENTS: OnceLock<BTreeMap<&'static str, Client>> = OnceLock::new();

@@ -8,10 +8,11 @@ use nix::fcntl::readlink;
 use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, fstatfs};
 
-use super::{MAX_TEXT, Question, REQUEST, ThreadFile};
+use super::{MAX_DEBUG, MAX_TEXT, Question, REQUEST, ThreadFile};
 use crate::domain::Helper;
 use crate::sys::bpf::{self, LivePrograms};
 use crate::sys::environ;
+use crate::sys::lprocfs;
 use crate::sys::message::{self, retried};
 use crate::sys::mmpmon;
 use crate::sys::patience::OneAway;
@@ -101,6 +102,7 @@ impl Answers {
                 Ok(ids.into_iter().flat_map(u32::to_ne_bytes).collect())
             }
             Question::Program(id) => Ok(bpf::encode(&self.programs.program(id)?)),
+            Question::Debug(file) => debug(&file.path().ok_or(Errno::ENOENT)?),
             Question::Thread { pid, tid, file } => {
                 let thread = format!("/proc/{pid}/task/{tid}");
                 match file {
@@ -133,6 +135,16 @@ fn text(path: &str) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(MAX_TEXT as u64).read_to_end(&mut bytes));
     read.map(|_| bytes).map_err(errno)
+}
+
+/// A file of debugfs, whole.
+fn debug(path: &str) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    lprocfs::read(path.as_ref(), &mut bytes)?;
+    if bytes.len() > MAX_DEBUG {
+        return Err(Errno::EFBIG);
+    }
+    Ok(bytes)
 }
 
 /// A number, in decimal. Empty: none.

@@ -116,6 +116,18 @@ fn a_helper_does_its_own_part_only() {
     assert_eq!(bpf.ask(own(ThreadFile::Wchan), None), Err(Errno::EPERM));
     assert_eq!(proc.ask(Question::Program(1), None), Err(Errno::EPERM));
     assert_eq!(bpf.ask(Question::Attached, None), Err(Errno::EBADF));
+    let file = DebugFile::new("llite", "scratch-ffff880812345678", "stats").unwrap();
+    let debugfs = client(&domain::DEBUGFS);
+    assert_eq!(proc.ask(Question::Debug(file), None), Err(Errno::EPERM));
+    assert_eq!(debugfs.ask(own(ThreadFile::Wchan), None), Err(Errno::EPERM));
+    let absent = debugfs.ask(Question::Debug(file), None);
+    assert!(
+        matches!(absent, Err(Errno::ENOENT | Errno::EACCES)),
+        "no such mount: {absent:?}"
+    );
+    // A worker that was taken over may send any numbers.
+    let foreign = DebugFile::decode([u32::MAX; 6]);
+    assert_eq!(debugfs.ask(Question::Debug(foreign), None), Err(Errno::ENOENT));
     let folder = std::fs::File::open("/proc").unwrap();
     assert_eq!(
         bpf.ask(Question::Attached, Some(folder.as_fd())),
@@ -170,10 +182,11 @@ fn a_helper_ends_with_its_worker_and_on_a_request_that_is_none() {
 
 proptest! {
     #[test]
-    fn a_request_arrives_as_it_was_sent(kind in 0_u8..7, a: u32, b: u32, c: u32) {
+    fn a_request_arrives_as_it_was_sent(kind in 0_u8..8, a: u32, b: u32, c: u32) {
         let question = match kind {
             0 => Question::Attached,
             1 => Question::Program(a),
+            7 => Question::Debug(DebugFile::decode([a, b, c, a, b, c])),
             kind => Question::Thread {
                 pid: a,
                 tid: b,
@@ -190,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_request_or_none(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+    fn any_bytes_are_a_request_or_none(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         if let Some(question) = Question::decode(&bytes) {
             prop_assert_eq!(&question.encode()[..], &bytes[..]);
         }

@@ -204,6 +204,18 @@ fn tasks(tasks: &Tasks, at: Duration) -> DeviceState {
     device(Subject::new(SubjectKind::Job, tasks.job), &block, at)
 }
 
+/// A series of the collector `lustre`: metric, labels, value.
+pub(super) type LustreSeries = (&'static Metric, Vec<&'static str>, u64);
+
+fn lustre(series: &[LustreSeries], number: u32, at: Duration) -> DeviceState {
+    let mut block = Block::default();
+    for (metric, labels, value) in series {
+        block.u64(metric, labels, *value);
+    }
+    let subject = Subject::new(SubjectKind::Filesystem, format!("device {number}"));
+    device(subject, &block, at)
+}
+
 /// Simulates the rdma collector.
 static RDMA: Spec = Spec {
     name: "ports of a test",
@@ -270,6 +282,8 @@ pub(super) struct Host {
     /// Devices of other collectors, by the collector's name: their series, or the word of their error.
     pub(super) others: Vec<(&'static str, Subject, Result<Block, &'static str>)>,
     pub(super) machine: Machine,
+    /// Devices of the collector `lustre`: metric, labels, value.
+    pub(super) lustre: Vec<Vec<LustreSeries>>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
@@ -293,6 +307,14 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             "slurm" => {
                 collector.presence = host.slurm.clone();
                 collector.devices.extend(host.jobs.iter().map(|j| job(j, at)));
+            }
+            "lustre" => {
+                let devices = host
+                    .lustre
+                    .iter()
+                    .zip(0..)
+                    .map(|(series, n)| lustre(series, n, at));
+                collector.devices.extend(devices);
             }
             "tasks" => collector.devices.extend(host.tasks.iter().map(|t| tasks(t, at))),
             "host" => {

@@ -117,6 +117,7 @@ impl Sim {
                 tasks: Vec::new(),
                 others: Vec::new(),
                 machine: Machine::default(),
+                lustre: Vec::new(),
             },
             boot: 0,
             now,

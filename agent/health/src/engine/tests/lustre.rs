@@ -1,0 +1,230 @@
+//! Clients of Lustre: targets without a connection, evictions, and LNet's interfaces.
+
+use collectors::lustre::metrics::{
+    EVICTIONS, HEALTHY, LAST_EVICTION, NI_UP, SERVER_TARGETS, TARGET_STATE, TARGETS_STATE, UNREADABLE,
+};
+
+use super::host::LustreSeries;
+use super::sim::*;
+use crate::Mode;
+
+const A: &str = "10.2.0.40@o2ib";
+const B: &str = "10.2.0.41@o2ib";
+
+fn network(up: u64) -> Vec<LustreSeries> {
+    vec![
+        (&HEALTHY, vec![], 1),
+        (&NI_UP, vec!["10.2.0.77@o2ib"], 1),
+        (&NI_UP, vec!["10.3.0.77@o2ib1"], up),
+    ]
+}
+
+/// A filesystem with 4 OSTs, of which these have no connection: target, state, server. `all` are the targets of server A.
+fn scratch(down: &[(&'static str, &'static str, &'static str)], all: u64) -> Vec<LustreSeries> {
+    let mut series: Vec<LustreSeries> = vec![
+        (&TARGETS_STATE, vec!["scratch", "ost", "IDLE"], 2),
+        (&TARGETS_STATE, vec!["scratch", "ost", "unreadable"], 0),
+    ];
+    for (target, state, server) in down {
+        series.push((&TARGET_STATE, vec!["scratch", target, state, server], 1));
+    }
+    if down.iter().any(|(_, _, server)| *server == A) {
+        series.push((&SERVER_TARGETS, vec!["scratch", A], all));
+    }
+    series.push((&EVICTIONS, vec!["scratch"], 0));
+    series
+}
+
+fn show(sim: &mut Sim, filesystem: Vec<LustreSeries>) {
+    sim.host.lustre = vec![filesystem, network(1)];
+}
+
+fn node(filesystem: Vec<LustreSeries>) -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    show(&mut sim, filesystem);
+    sim
+}
+
+#[test]
+fn a_target_without_a_connection_for_2_minutes_is_found_and_cleared_when_it_is_back() {
+    let mut sim = node(scratch(&[("scratch-OST0001", "DISCONN", A)], 2));
+    sim.pass(90);
+    assert!(
+        sim.incidents().is_empty(),
+        "a server that restarts is back by then"
+    );
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["no connection open"]);
+    let view = sim.engine.view();
+    assert_eq!(view.incidents[0].subject, "server scratch-OST0001");
+    let line = view.incidents[0].findings[0].evidence.join("; ");
+    let expected = "lustre_client_target_state{fs=\"scratch\",target=\"scratch-OST0001\",state=\"DISCONN\"";
+    assert!(line.contains(expected), "{line}");
+    assert_eq!((sim.slurm.drains, sim.slurm.comment.is_some()), (0, true));
+    show(&mut sim, scratch(&[], 0));
+    sim.pass(90);
+    assert_eq!(sim.incidents(), ["no connection cleared"]);
+}
+
+#[test]
+fn idle_connections_and_one_reading_of_connecting_are_healthy() {
+    let mut sim = node(scratch(&[], 0));
+    sim.pass(300);
+    for _ in 0..20 {
+        show(&mut sim, scratch(&[("scratch-OST0001", "CONNECTING", A)], 2));
+        sim.pass(15);
+        show(&mut sim, scratch(&[], 0));
+        sim.pass(45);
+    }
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+}
+
+/// The states differ while the client tries one target after the other.
+#[test]
+fn a_fault_of_every_target_of_a_server_is_the_servers() {
+    let both = [
+        ("scratch-OST0000", "DISCONN", A),
+        ("scratch-OST0001", "CONNECTING", A),
+    ];
+    let mut sim = node(scratch(&both, 2));
+    sim.pass(150);
+    assert_eq!(
+        sim.incidents(),
+        ["no connection to any of its targets of scratch open"]
+    );
+    assert_eq!(sim.engine.view().incidents[0].subject, format!("server {A}"));
+    show(&mut sim, scratch(&[], 0));
+    sim.pass(90);
+    assert_eq!(
+        sim.incidents(),
+        ["no connection to any of its targets of scratch cleared"]
+    );
+}
+
+#[test]
+fn a_fault_of_some_targets_of_a_server_is_theirs() {
+    let three = [
+        ("scratch-OST0000", "DISCONN", A),
+        ("scratch-OST0001", "EVICTED", A),
+        ("scratch-OST0002", "DISCONN", B),
+    ];
+    let mut sim = node(scratch(&three, 4));
+    sim.pass(150);
+    let view = sim.engine.view();
+    let subjects: Vec<&str> = view.incidents.iter().map(|i| i.subject.as_str()).collect();
+    let expected = ["scratch-OST0000", "scratch-OST0001", "scratch-OST0002"];
+    assert_eq!(subjects, expected.map(|target| format!("server {target}")));
+}
+
+#[test]
+fn a_target_that_cannot_be_read_any_more_is_neither_found_nor_cleared() {
+    let unreadable = || {
+        let mut series = scratch(&[], 0);
+        series[1].2 = 4;
+        series
+    };
+    let mut sim = node(unreadable());
+    sim.pass(300);
+    assert!(sim.incidents().is_empty());
+    show(&mut sim, scratch(&[("scratch-OST0001", "DISCONN", A)], 2));
+    sim.pass(150);
+    show(&mut sim, unreadable());
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["no connection open"]);
+}
+
+#[test]
+fn an_unmounted_filesystem_has_no_targets_and_an_unread_one_has() {
+    let mut sim = node(scratch(&[("scratch-OST0001", "DISCONN", A)], 2));
+    sim.pass(150);
+    sim.host.lustre = Vec::new();
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["no connection open"], "nothing is read");
+    sim.host.lustre = vec![network(1)];
+    sim.pass(90);
+    assert_eq!(sim.incidents(), ["no connection cleared"]);
+}
+
+/// The collector names 64 targets at most.
+#[test]
+fn a_target_that_may_be_among_those_that_are_not_named_is_not_cleared() {
+    let mut sim = node(scratch(&[("scratch-OST0001", "DISCONN", A)], 2));
+    sim.pass(150);
+    let names: Vec<&'static str> = (100..164).map(|n| &*format!("scratch-OST0{n}").leak()).collect();
+    let many: Vec<_> = names.iter().map(|name| (*name, "DISCONN", B)).collect();
+    show(&mut sim, scratch(&many, 2));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["no connection open"]);
+}
+
+fn evicted(times: u64) -> Vec<LustreSeries> {
+    let mut series = scratch(&[], 0);
+    series.retain(|(metric, ..)| metric.name != EVICTIONS.name);
+    series.push((&EVICTIONS, vec!["scratch"], times));
+    series
+}
+
+#[test]
+fn an_eviction_is_found_and_ends_after_an_hour_without_another() {
+    let mut sim = node(evicted(0));
+    sim.pass(60);
+    show(&mut sim, evicted(1));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["client evicted open"]);
+    assert_eq!(sim.engine.view().incidents[0].subject, "filesystem scratch");
+    sim.pass(3000);
+    assert_eq!(sim.incidents(), ["client evicted open"]);
+    sim.pass(900);
+    assert_eq!(sim.incidents(), ["client evicted cleared"]);
+}
+
+/// The collector's count begins at 0 again.
+#[test]
+fn an_eviction_while_the_worker_is_restarted_is_found_by_its_time() {
+    let at = |time: u64| {
+        let mut series = evicted(0);
+        series.push((&LAST_EVICTION, vec!["scratch"], time));
+        series
+    };
+    let mut sim = node(at(1_700_000_000));
+    sim.pass(60);
+    show(&mut sim, at(1_700_000_000));
+    sim.pass(60);
+    assert!(sim.incidents().is_empty(), "it was there before");
+    show(&mut sim, at(1_700_000_090));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["client evicted open"]);
+}
+
+#[test]
+fn evictions_before_the_first_reading_and_a_restart_of_the_counter_are_no_news() {
+    let mut sim = node(evicted(7));
+    sim.pass(300);
+    show(&mut sim, evicted(0));
+    sim.pass(300);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+}
+
+#[test]
+fn an_interface_that_is_down_is_found_and_one_that_is_removed_clears() {
+    let mut sim = node(scratch(&[], 0));
+    sim.host.lustre[1] = network(0);
+    sim.pass(30);
+    assert!(sim.incidents().is_empty());
+    sim.pass(45);
+    assert_eq!(sim.incidents(), ["LNet interface down open"]);
+    assert_eq!(
+        sim.engine.view().incidents[0].subject,
+        "network_interface 10.3.0.77@o2ib1"
+    );
+    // The table cannot be read: nothing is known.
+    sim.host.lustre[1] = vec![
+        (&HEALTHY, vec![], 1),
+        (&UNREADABLE, vec!["", "lnet_nis", "denied"], 1),
+    ];
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["LNet interface down open"]);
+    sim.host.lustre[1] = vec![(&HEALTHY, vec![], 1), (&NI_UP, vec!["10.2.0.77@o2ib"], 1)];
+    sim.pass(90);
+    assert_eq!(sim.incidents(), ["LNet interface down cleared"]);
+}

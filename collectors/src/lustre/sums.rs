@@ -1,0 +1,53 @@
+//! The counters of a filesystem: sums over its mounts and targets, also over those that are gone.
+
+use super::io_latency::LatencyRow;
+use super::rpc_stats::{Direction, Table};
+use super::state::{Change, ImportState};
+use super::totals::{Counts, Totals};
+
+/// The sums.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    pub(super) llite: Totals,
+    pub(super) read_ahead: Totals,
+    pub(super) statahead: Counts<String>,
+    /// `reclaim_count` of the page cache.
+    pub(super) reclaims: Counts<()>,
+    pub(super) md: Totals,
+    /// The same where no MDT has its own.
+    pub(super) lmv: Totals,
+    pub(super) rpcs: Totals,
+    pub(super) tables: Counts<(Table, Direction, u32)>,
+    pub(super) latencies: Counts<LatencyRow>,
+    /// `None`: no history has been read.
+    pub(super) evictions: Option<u64>,
+    pub(super) disconnects: Option<u64>,
+    pub(super) last_eviction: Option<u64>,
+    pub(super) attempts: Option<u64>,
+    pub(super) timeouts: Option<u64>,
+}
+
+impl Sums {
+    /// Counts changes of a connection that are new.
+    pub(super) fn count_changes(&mut self, news: &[Change]) {
+        let count = |to: ImportState| news.iter().filter(|change| change.to == to).count() as u64;
+        *self.evictions.get_or_insert(0) += count(ImportState::Evicted);
+        *self.disconnects.get_or_insert(0) += count(ImportState::Disconnected);
+    }
+
+    /// Takes the history of a connection.
+    pub(super) fn see_history(&mut self, history: &[Change]) {
+        self.count_changes(&[]);
+        let evictions = history.iter().filter(|change| change.to == ImportState::Evicted);
+        self.last_eviction = self.last_eviction.max(evictions.map(|change| change.at).max());
+    }
+
+    /// Adds the growth of a connection's counters.
+    pub(super) fn add_import(&mut self, attempts: Option<u64>, timeouts: Option<u64>) {
+        for (sum, growth) in [(&mut self.attempts, attempts), (&mut self.timeouts, timeouts)] {
+            if let Some(growth) = growth {
+                *sum = Some(sum.unwrap_or_default().wrapping_add(growth));
+            }
+        }
+    }
+}
