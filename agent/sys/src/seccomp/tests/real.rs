@@ -63,7 +63,7 @@ fn denied_calls_fail_and_the_process_lives() {
 fn threads_files_clocks_and_pipes_work_under_every_filter() {
     for process in ALL {
         // Cgroups come to it as open folders, and it opens no file.
-        let is_helper = ["bpf", "proc"].contains(&process);
+        let is_helper = ["bpf", "proc", "debugfs"].contains(&process);
         let opens = process != "bpf";
         let code = under(process, || {
             let threads = std::thread::Builder::new()
