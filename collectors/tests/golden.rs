@@ -23,8 +23,9 @@ use collectors::{Block, Env, Kind, Part, Series, Spec, Tier, Value};
 use testkit::nvml::FakeNvml;
 use testkit::tree;
 
-/// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, nodes of the demo.
-const NOT_COLLECTORS: [&str; 3] = ["demo", "fuzz", "scontrol"];
+/// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, nodes of the demo, the kernel's strings, the
+/// table of broken sources.
+const NOT_COLLECTORS: [&str; 5] = ["demo", "fuzz", "kernel_strings", "matrix", "scontrol"];
 
 fn collector_folders() -> Vec<PathBuf> {
     let all = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures"));

@@ -109,7 +109,7 @@ fn read(path: &Path) -> Result<Option<String>, OpenError> {
 }
 
 /// Judges the content of the verdict file at time `now` of boot `boot`.
-fn judge(text: &str, boot: &str, now: Duration) -> (Health, String) {
+pub(super) fn judge(text: &str, boot: &str, now: Duration) -> (Health, String) {
     let verdict: Verdict = match serde_json::from_str(text) {
         Ok(verdict) => verdict,
         Err(error) => return (Health::Unknown, format!("the verdict cannot be read: {error}")),

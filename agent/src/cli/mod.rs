@@ -8,6 +8,8 @@ pub mod dirs;
 mod help;
 mod hook;
 mod job;
+#[cfg(test)]
+mod matrix;
 mod metrics;
 mod order;
 mod pause;

@@ -1,6 +1,6 @@
 //! `nodewarden status`: the node's state, once or refreshed.
 
-mod show;
+pub(super) mod show;
 mod watch;
 
 use std::path::PathBuf;

@@ -77,7 +77,7 @@ fn confine(domain: &Domain, env: &Env) {
     sandbox::enter(domain.name, files.as_ref());
 }
 
-fn run(
+pub(crate) fn run(
     domain: &'static Domain,
     helpers: &[(u8, i32)],
     socket: UnixStream,

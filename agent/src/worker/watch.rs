@@ -76,6 +76,8 @@ fn watch(
     let (number, out) = (task.parts.number, &task.parts.out);
     let watched = || task.watched.lock().unwrap_or_else(PoisonError::into_inner);
     let mut wait = BACKOFF_MIN;
+    // The last failure that the daemon knows of.
+    let mut told: Option<Failure> = None;
     loop {
         watched().begins();
         // The stopping thread sets this first, and then checks whether the watcher runs.
@@ -115,8 +117,11 @@ fn watch(
             },
             Err(e) => Failure::from(&e),
         };
-        if !progress.failing.swap(true, Ordering::AcqRel) {
-            out.send(&FromWorker::Watching(number, Err(why)));
+        let is_new = !progress.failing.swap(true, Ordering::AcqRel);
+        // A log that was removed has ended first, and does not exist at the next attempt.
+        if is_new || told.as_ref() != Some(&why) {
+            out.send(&FromWorker::Watching(number, Err(why.clone())));
+            told = Some(why);
         }
         if started.elapsed() > BACKOFF_MAX {
             wait = BACKOFF_MIN;

@@ -17,6 +17,8 @@ mod record;
 #[cfg(test)]
 mod script;
 mod settings;
+#[cfg(test)]
+mod strings_tests;
 mod sxid;
 mod text;
 mod watcher;

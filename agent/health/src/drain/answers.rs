@@ -174,6 +174,8 @@ impl Drain {
                         self.to(State::Withheld, word.as_ref(), now);
                     }
                     Permission::Allowed if self.state == State::Held => {}
+                    // The reason why the last write failed.
+                    Permission::Allowed if self.state == State::Wanted && !self.why.is_empty() => {}
                     Permission::Allowed => self.to(State::Wanted, "not written yet", now),
                 }
                 lifted.then_some(Happened::ForeignLifted)

@@ -11,15 +11,15 @@ use health::view::DrainView;
 
 /// A moment by the clocks of a reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReplyTime {
+pub(in crate::cli) struct ReplyTime {
     /// Time since boot, in milliseconds.
-    pub(super) boottime_ms: u64,
+    pub(in crate::cli) boottime_ms: u64,
     /// Seconds since the epoch.
-    pub(super) wall: i64,
+    pub(in crate::cli) wall: i64,
 }
 
 /// The whole page.
-pub(super) fn show(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
+pub(in crate::cli) fn show(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
     let parts = [
         head(status, now, screen),
         incidents(status, screen),

@@ -89,7 +89,7 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "*oison is consumed"),
             driver(AMD, "*oison consumption"),
         ],
-        not: &["detected in total in"],
+        not: &["detected in total in", "does not support poison consumption"],
         when: has_errors,
         ..ROW
     },

@@ -53,7 +53,6 @@ fn every_row_has_an_id_of_its_own_and_a_sample_or_a_form_that_only_one_version_p
         missing,
         [
             "cgroup-pids",
-            "nmi",
             "cpu-offline",
             "amdgpu-bad-pages",
             "nvidia-gsp-timeout",
