@@ -26,6 +26,9 @@ mod reading;
 
 use reading::{now, snapshot};
 
+/// Takes something away from a node.
+type Take<'a> = &'a dyn Fn(&Node);
+
 /// A copy of the demo's node before anything breaks: 8 GPUs, 10 adapters.
 struct Node {
     copy: tempfile::TempDir,
@@ -140,7 +143,7 @@ fn a_learned_profile_is_accepted_and_met_and_what_is_taken_away_is_found() {
         node.edit(&format!("{folder}/state"), "4: ACTIVE", "1: DOWN");
         node.edit(&format!("{folder}/phys_state"), "5: LinkUp", "2: Polling");
     };
-    let cases: [(&str, &dyn Fn(&Node)); 6] = [
+    let cases: [(&str, Take<'_>); 6] = [
         ("gpu-missing: 0000:1b:00.0 not on the PCI bus", &gpu),
         ("rdma-ports-missing: RDMA ports up: 9 found, 10 expected", &port),
         ("module-missing: module nvidia_peermem not loaded", &|node| {

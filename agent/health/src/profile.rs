@@ -8,6 +8,7 @@ use collectors::{Metric, PciAddress};
 use serde::{Deserialize, Serialize};
 
 use crate::checks::rdma_setup;
+use crate::reads::equal;
 use crate::reads::gpu::{Gpu, gpus, whole};
 use crate::reads::host::Host;
 use crate::reads::known::Known;
@@ -116,14 +117,6 @@ impl Profile {
 
 fn above_zero(count: usize) -> Option<u64> {
     u64::try_from(count).ok().filter(|count| *count > 0)
-}
-
-/// The value, if all have it. `None`: there are none, or one is unreadable.
-pub(crate) fn equal<T: PartialEq>(mut values: impl Iterator<Item = Option<T>>) -> Option<T> {
-    let first = values.next()??;
-    values
-        .all(|value| value.as_ref() == Some(&first))
-        .then_some(first)
 }
 
 /// The values of a label of `gpu_info`. Empty, if one GPU does not report it.

@@ -13,7 +13,7 @@ use testkit::wait::{PATIENCE, until_true};
 const START: Duration = Duration::from_secs(100_000);
 
 /// The time after the first tick.
-pub fn now(after: Duration) -> Now {
+pub(crate) fn now(after: Duration) -> Now {
     let wall = 1_800_000_000 + i64::try_from(after.as_secs()).unwrap();
     Now {
         boottime: START + after,
@@ -22,7 +22,7 @@ pub fn now(after: Duration) -> Now {
 }
 
 /// Reads every collector once, as the workers would.
-pub fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
+pub(crate) fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
     let mut snapshot = Snapshot::empty(at);
     for (state, spec) in snapshot.collectors.iter_mut().zip(COLLECTORS.iter().copied()) {
         let settings = match driver {

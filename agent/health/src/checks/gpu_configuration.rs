@@ -27,7 +27,7 @@ pub static CHECK: Check = Check {
     watch: || Looks::start(conditions),
 };
 
-/// What is compared.
+/// One value of a GPU that the site may expect.
 struct Aspect {
     /// Its name, and the end of the condition's key.
     of: &'static str,

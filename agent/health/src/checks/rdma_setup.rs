@@ -8,7 +8,7 @@ use collectors::rdma::metrics::{DEVICE_INFO, PORT_RATE, ROCE_NCCL_GID_INFO, ROCE
 use collectors::{Metric, PciAddress};
 
 use super::rdma_group::ENOUGH;
-use crate::profile::equal;
+use crate::reads::equal;
 use crate::reads::port::{Link, Port, number};
 use crate::settings::Rdma;
 

@@ -5,3 +5,11 @@ pub mod host;
 pub mod known;
 pub(crate) mod node;
 pub mod port;
+
+/// The value, if all have it. `None`: there are none, or one is unreadable.
+pub(crate) fn equal<T: PartialEq>(mut values: impl Iterator<Item = Option<T>>) -> Option<T> {
+    let first = values.next()??;
+    values
+        .all(|value| value.as_ref() == Some(&first))
+        .then_some(first)
+}
