@@ -49,26 +49,29 @@ fn push_escaped(out: &mut String, bytes: &[u8], max: usize) -> bool {
     true
 }
 
-/// The text of a field of mountinfo or mountstats, in which the kernel writes blanks and backslashes as octal numbers
+/// A field of mountinfo or mountstats as it is: the kernel writes blanks, line ends and backslashes as three octal digits
 /// (fs/seq_file.c, `mangle_path`).
-pub(crate) fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, more @ ..] = rest {
-        let code = (*first == b'\\').then(|| more.get(..3)).flatten();
-        let code = code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = more.get(3..).unwrap_or_default();
+pub(crate) fn unescaped(field: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        match after {
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] if *first == b'\\' => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = tail;
             }
-            None => {
+            _ => {
                 bytes.push(*first);
-                rest = more;
+                rest = after;
             }
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
+}
+
+/// Like [`unescaped`], as text.
+pub(crate) fn unescaped_text(field: &str) -> String {
+    String::from_utf8_lossy(&unescaped(field)).into_owned()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use procfs_core::process::MountInfo;
 use super::metrics::{MOUNT_INFO, MOUNTS};
 use super::slow::Slow;
 use crate::sys::root;
+use crate::text::unescaped_text;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind};
 
 /// A node of containers has thousands of mounts of a hundred bytes.
@@ -95,7 +96,12 @@ fn listed(text: &str) -> Table {
     };
     for line in text.lines() {
         let mount = MountInfo::from_line(line).ok();
-        let named = mount.and_then(|m| Some((plain(m.mount_point.to_str()?), (m.fs_type, plain(&m.root)))));
+        let named = mount.and_then(|m| {
+            Some((
+                unescaped_text(m.mount_point.to_str()?),
+                (m.fs_type, unescaped_text(&m.root)),
+            ))
+        });
         match named {
             Some((point, _)) if !is_listed(&point) => {}
             Some((point, what)) if table.points.len() < MOST || table.points.contains_key(&point) => {
@@ -105,26 +111,6 @@ fn listed(text: &str) -> Table {
         }
     }
     table
-}
-
-/// A path as it is: the kernel prints blanks, line ends and backslashes as three octal digits (fs/proc_namespace.c,
-/// `mangle`).
-fn plain(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        match after {
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] if *first == b'\\' => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = tail;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -197,7 +183,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_left(text in "[ -~\\n]{0,120}") {
             listed(&text);
-            plain(&text);
+            unescaped_text(&text);
         }
     }
 }

@@ -121,7 +121,7 @@ metrics! {
         "Pages that wait to be sent or asked for.";
     PAGES_PER_RPC "lustre_client_pages_per_rpc_total" Counter None Detail ["fs" "direction" "pages"] TABLES
         "Bulk requests by their number of pages, rounded up to a power of 2.";
-    RPCS_WITH_OTHERS "lustre_client_rpcs_in_flight_total" Counter None Detail ["fs" "direction" "in_flight"] TABLES
+    RPCS_WITH_OTHERS "lustre_client_rpcs_by_in_flight_total" Counter None Detail ["fs" "direction" "in_flight"] TABLES
         "Requests by the number of requests in flight to the target when they were sent.";
     IO_LATENCY "lustre_client_io_latency_total" Counter None Detail ["fs" "direction" "size" "latency"] LATENCY
         "Bulk requests by size and time, in the kernel's words, which Lustre counts from 2.17 on if enabled.";

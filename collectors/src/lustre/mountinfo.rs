@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::Env;
 use crate::domain;
 use crate::sys::root;
-use crate::text::printable;
+use crate::text::{printable, unescaped};
 
 /// Limit of the file, in bytes: a node with containers has thousands of mounts.
 const LONGEST: u64 = 4 << 20;
@@ -43,23 +43,6 @@ fn parse(text: &str) -> BTreeMap<String, String> {
         is_one.then(|| (fs.to_owned(), printable(&unescaped(path), 256)))
     };
     found.into_iter().filter_map(one).collect()
-}
-
-/// The kernel writes space, tab, line feed and backslash as `\040`.
-fn unescaped(path: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let octal = tail.first_chunk::<3>().filter(|_| *first == b'\\');
-        let byte = octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        out.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() {
-            tail.get(3..).unwrap_or_default()
-        } else {
-            tail
-        };
-    }
-    out
 }
 
 /// Whether any file of Lustre's is there: its modules are loaded.

@@ -1,6 +1,6 @@
 //! The counters of NFS mounts in /proc/self/mountstats: what the client counts, without a question to a server.
 
-use crate::text::unescaped;
+use crate::text::unescaped_text;
 
 /// Counters of one operation, since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn device(line: &str) -> Option<(String, &str)> {
     let (_, rest) = rest.split_once("mounted on ")?;
     let (point, rest) = rest.rsplit_once(" with fstype ")?;
     let fstype = rest.split(' ').next()?;
-    Some((unescaped(point), fstype))
+    Some((unescaped_text(point), fstype))
 }
 
 fn is_operation(name: &str) -> bool {

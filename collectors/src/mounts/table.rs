@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use procfs_core::process::MountInfo;
 
 use super::class::{self, Class};
-use crate::text::unescaped;
+use crate::text::unescaped_text;
 
 /// One filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ fn mounts(text: &str) -> Vec<Mount> {
         .map(|info| Mount {
             device: info.majmin.clone(),
             root: info.root.clone(),
-            point: unescaped(&info.mount_point.to_string_lossy()),
+            point: unescaped_text(&info.mount_point.to_string_lossy()),
             info,
         })
         .collect()
@@ -74,7 +74,7 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         let found = Filesystem {
             is_visible: own.contains(&place),
             fstype: mount.info.fs_type,
-            source: unescaped(&mount.info.mount_source.unwrap_or_default()),
+            source: unescaped_text(&mount.info.mount_source.unwrap_or_default()),
             class,
             is_read_only: mount.info.super_options.contains_key("ro"),
             point: mount.point,
