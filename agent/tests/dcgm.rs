@@ -128,7 +128,7 @@ fn page(case: &Path) -> String {
 }
 
 fn exposition_of(page: &str) {
-    let samples = testkit::exposition::check(page).unwrap_or_else(|e| panic!("{e:#}"));
+    let samples = testkit::exposition::check(page).unwrap();
     for name in samples.iter().map(|s| &s.name) {
         for word in ["HELP", "TYPE"] {
             assert!(

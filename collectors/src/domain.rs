@@ -195,7 +195,7 @@ pub static LUSTRE: Domain = Domain {
     helpers: &[&DEBUGFS],
 };
 
-/// GPFS: what mmfsd answers.
+/// GPFS: what mmfsd answers. It keeps its state in the first folder, and its programs are in the second.
 pub static GPFS: Domain = Domain {
     name: "gpfs",
     user: "nodewarden-gpfs",

@@ -31,13 +31,13 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
-/// GPFS keeps its state in the first folder, its programs are in the second.
-const INSTALLED: [&str; 2] = ["/var/mmfs/mmpmon", "/usr/lpp/mmfs/bin"];
-
 /// Absent where GPFS is not installed.
 fn open(env: &Env, _: &Settings) -> Result<Option<Source>, Error> {
-    let is_installed = |path: &&str| !matches!(root::inode(&env.path(path)), Ok(None));
-    if !INSTALLED.iter().any(|path| is_installed(&path)) {
+    if !domain::GPFS
+        .only_with
+        .iter()
+        .any(|path| !matches!(root::inode(&env.path(path)), Ok(None)))
+    {
         return Ok(None);
     }
     Ok(Some(Source {

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "a test writes its own recording")]
+
 use std::fs;
 use std::path::Path;
 

@@ -45,7 +45,7 @@ pub(super) static PACE: Pace = Pace {
 /// A health tick does not wait longer for a device.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// No processor is busy for so long that a thread does not get it: a call that lasts longer does not return, whatever the
+/// After 5 min even a thread on a busy node has had a processor: a call that lasts longer does not return, whatever the
 /// state of its thread.
 const FOREVER: Duration = Duration::from_secs(300);
 

@@ -373,7 +373,7 @@ fn log_says(seq: u64, prefix: &str, text: &str) {
     let at = boot::monotonic().as_micros();
     LOG_WRITER.with_borrow_mut(|file| {
         use std::io::Write as _;
-        write!(file.as_mut().unwrap(), "{prefix},{seq},{at},-;{text}\n").unwrap();
+        writeln!(file.as_mut().unwrap(), "{prefix},{seq},{at},-;{text}").unwrap();
     });
 }
 
