@@ -25,7 +25,7 @@ pub static ACTS: &[Act] = &[
     act("ptrace", "`PTRACE_SEIZE` it", &[]),
     act("signal", "send it a signal", &["parent"]),
     act("take-descriptor", "take a descriptor from it (`pidfd_getfd`)", &[]),
-    act("send-descriptor", "send a descriptor (`sendmsg`)", &["parent", "nvidia", "slurm", "gpfs", "mmpmon"]),
+    act("send-descriptor", "send a descriptor (`sendmsg`)", &["parent", "nvidia", "slurm", "mmpmon"]),
     act("exec", "start a program", &["parent"]),
     act("fork", "start a process", &["parent"]),
     act("become-root", "`setresuid(0, 0, 0)`", &["parent"]),

@@ -106,7 +106,6 @@ pub fn of(process: &str) -> &'static Policy {
         "rdma" => &RDMA,
         "nvidia" => &NVIDIA,
         "slurm" => &SLURM,
-        "gpfs" => &GPFS,
         "bpf" => &BPF,
         "proc" | "debugfs" => &PROC,
         "mmpmon" => &MMPMON,
@@ -216,7 +215,7 @@ static DAEMON: Policy = Policy {
     modern: &[],
 };
 
-/// Of workers `host` and `kernel`.
+/// Of workers `host`, `kernel`, `lustre`, `gpfs` and `mounts`.
 static HOST: Policy = Policy {
     kind: Kind::Only,
     groups: &[RUNTIME, READS, LINK],
@@ -253,19 +252,6 @@ static SLURM: Policy = Policy {
         OPEN_TO_READ,
         LINK_RULES,
         // A cgroup's folder to a helper.
-        &[rule("sendmsg", &[(2, Bits(MSG_FASTOPEN, 0))])],
-    ],
-    modern: &[],
-};
-
-/// Its helper connects; it talks on that descriptor.
-static GPFS: Policy = Policy {
-    kind: Kind::Only,
-    groups: &[RUNTIME, READS, LINK],
-    rules: &[
-        RUNTIME_RULES,
-        OPEN_TO_READ,
-        LINK_RULES,
         &[rule("sendmsg", &[(2, Bits(MSG_FASTOPEN, 0))])],
     ],
     modern: &[],
