@@ -40,7 +40,7 @@ fn prometheus_has_the_target_up_and_the_series() {
         (format!("gpu_xid_errors_total{{gpu={gpu:?},xid=\"79\"}}"), 1.0),
         ("nodewarden_incidents_open".to_owned(), 1.0),
         ("nodewarden_verdict{verdict=\"unhealthy\"}".to_owned(), 1.0),
-        ("count(nodewarden_worker_up == 1)".to_owned(), 5.0),
+        ("count(nodewarden_worker_up == 1)".to_owned(), collectors::DOMAINS.len() as f64),
         ("host_pci_gpus{vendor=\"nvidia\"}".to_owned(), 8.0),
         (
             "count(nodewarden_incident_info{check=\"xid\"} and on (incident) nodewarden_incident_remedy{act=\"reboot\"})".to_owned(),
