@@ -70,11 +70,14 @@ fn two_thousand_scrapes_leave_processes_descriptors_and_threads_as_they_were() {
         }
     };
     scrape(200);
-    // The collector of Ethernet ports begins its thread with its first reading, by its own clock.
-    node.until("a thread for each collector", |node| {
-        let of_rdma = |f: &Footprint| f.name.starts_with("nw-rdma") && f.threads > 2;
-        footprints(node).values().any(of_rdma)
+    // Collectors with a clock of their own begin their thread with their first reading: ethernet after 30 s, mounts after 60 s.
+    let started = testkit::wait::until_true("a thread for each collector", 3 * LONG, || {
+        let all = footprints(&node);
+        let has =
+            |name: &str, most: usize| all.values().any(|f| f.name.starts_with(name) && f.threads > most);
+        has("nw-rdma", 2) && has("nw-mounts", 1)
     });
+    started.unwrap();
     // A thread that is ending still counts: wait for the same counts twice.
     let mut before = footprints(&node);
     node.until("it has settled", |node| {
