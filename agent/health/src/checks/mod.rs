@@ -50,6 +50,7 @@ pub mod rdma_port_unreadable;
 pub mod rdma_retries_exceeded;
 pub(crate) mod rdma_scope;
 mod rdma_setup;
+pub mod reading_blocked;
 mod unreadable;
 mod watch;
 pub mod xid;
@@ -217,6 +218,7 @@ pub static CHECKS: &[&Check] = &[
     &kernel_lines::KERNEL_STALL,
     &kernel_lines::MEMORY_EXHAUSTED,
     &kernel_lines::STORAGE_SERVER,
+    &reading_blocked::CHECK,
     &collector_silent::CHECK,
 ];
 
