@@ -35,7 +35,7 @@ pub enum ToDaemon {
         pid: i32,
         /// Number of starts for this domain since the parent's start.
         starts: u64,
-        /// Lock slots held by earlier processes that have not ended.
+        /// Lock slots held by earlier processes that have not ended within their grace.
         stuck_slots: u8,
     },
     /// No worker runs for this domain now.
@@ -44,7 +44,7 @@ pub enum ToDaemon {
         domain: u16,
         /// Why.
         why: WorkerDown,
-        /// Lock slots held by earlier processes that have not ended.
+        /// Lock slots held by earlier processes that have not ended within their grace.
         stuck_slots: u8,
     },
     /// The answer to [`ToParent::Look`].
@@ -55,6 +55,8 @@ pub enum ToDaemon {
     Held(u16, u64),
     /// Notifications so far.
     Notified(NotificationCounts),
+    /// The number of earlier processes of a running worker's domain that are stuck.
+    Slots(u16, u8),
 }
 
 /// The daemon's initial state.

@@ -3,6 +3,7 @@
 
 pub mod act;
 pub mod children;
+mod holders;
 pub mod limit;
 pub mod notify;
 pub mod service;

@@ -690,6 +690,7 @@ impl Daemon {
                     self.changed = true;
                 }
             }
+            ToDaemon::Slots(domain, stuck) => self.fleet.slots(domain, stuck),
             ToDaemon::Notified(counts) => self.facts.notifications = counts,
             ToDaemon::Looked(looked) => self.step(Input::Scheduler(looked.as_ref())),
             ToDaemon::Acted(id, outcome) => {

@@ -184,7 +184,7 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
             None => {}
         }
         if w.stuck_slots > 0 {
-            notes.push(format!("{} earlier processes are stuck", w.stuck_slots));
+            notes.push(format!("earlier processes that do not end: {} of 2", w.stuck_slots));
         }
         table.row(vec![
             Cell::new(&w.name),
