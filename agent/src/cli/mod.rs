@@ -83,6 +83,8 @@ enum Command {
     #[command(hide = true)]
     Man(shell::ManArgs),
     #[command(hide = true)]
+    MetricsReader(metrics::MetricsArgs),
+    #[command(hide = true)]
     Worker(PassedArgs),
     #[command(hide = true)]
     Helper(PassedArgs),
@@ -157,6 +159,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Resume(args) => pause::resume(args),
         Command::Release(args) => Ok(release::release(&args)),
         Command::Metrics(args) => metrics::metrics(&args),
+        Command::MetricsReader(args) => metrics::main(&args),
         Command::Hook(command) => Ok(hook::hook(&command)),
         Command::Config(command) => config::config(&command),
         Command::Completions(args) => shell::completions(&args),
