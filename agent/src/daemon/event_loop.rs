@@ -691,6 +691,10 @@ impl Daemon {
                 }
             }
             ToDaemon::Notified(counts) => self.facts.notifications = counts,
+            ToDaemon::Checked(state) => {
+                self.fleet.command(*state);
+                self.changed = true;
+            }
             ToDaemon::Looked(looked) => self.step(Input::Scheduler(looked.as_ref())),
             ToDaemon::Acted(id, outcome) => {
                 self.journal.outcome(&outcome);
@@ -717,6 +721,7 @@ impl Daemon {
                 self.facts.access = loaded.config.access;
                 self.facts.operators = loaded.config.health.operators.into();
                 self.fleet.set_settings(loaded.config.collectors);
+                self.fleet.set_commands(&policy.site.settings.commands);
                 let effects = self.engine.set_policy(now(), policy);
                 self.effects.push(effects);
                 tracing::info!("configuration in force");

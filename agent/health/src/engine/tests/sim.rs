@@ -115,6 +115,7 @@ impl Sim {
                 stopped: None,
                 jobs: Vec::new(),
                 tasks: Vec::new(),
+                commands: Vec::new(),
             },
             boot: 0,
             now,
