@@ -64,10 +64,16 @@ impl Settings {
         self.0.contains_key(key.name)
     }
 
-    /// Sets a value that fits its key. A later value replaces an earlier one, except that maps are merged.
+    /// Sets a value that fits its key. A later value replaces an earlier one, except that maps are merged, and arrays of
+    /// tables by their `name`.
     pub fn set(&mut self, key: &Key, value: Value) {
         match (&key.kind, self.0.get_mut(key.name), value) {
             (Kind::Map { .. }, Some(Value::Table(old)), Value::Table(new)) => old.extend(new),
+            (kind, Some(Value::Array(old)), Value::Array(new)) if kind.is_named() => {
+                let name = |row: &Value| row.get("name").cloned();
+                old.retain(|row| new.iter().all(|new| name(new) != name(row)));
+                old.extend(new);
+            }
             (_, _, value) => {
                 self.0.insert(key.name.to_owned(), key.kind.normal(value));
             }

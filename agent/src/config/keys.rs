@@ -114,6 +114,7 @@ collectors::keys! {
                     }),
                     ("timeout", Kind::Duration { zero: false }),
                 ],
+                optional: &[],
             },
         }, default "{}", example "{ pager = { command = [\"/usr/local/sbin/pager\"], timeout = \"10s\" } }", since "0.1.0",
         "Programs of the site, each with a time limit. They run as root outside of nodewarden's sandbox, by name only,\n\

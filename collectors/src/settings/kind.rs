@@ -59,12 +59,14 @@ pub enum Kind {
         /// The type of each value.
         of: &'static Self,
     },
-    /// A table with exactly these names.
+    /// A table with all of these names, and perhaps some of the optional ones.
     Record {
         /// For messages.
         what: &'static str,
         /// Names and the types of their values.
         fields: &'static [(&'static str, Self)],
+        /// Names that may be absent, and the types of their values.
+        optional: &'static [(&'static str, Self)],
     },
 }
 
@@ -154,12 +156,16 @@ impl Kind {
                     .flat_map(|(name, item)| inner(of, name.clone(), item))
                     .collect();
             }
-            (Self::Record { fields, .. }, Value::Table(table))
-                if table.len() == fields.len()
-                    && fields.iter().all(|(name, _)| table.contains_key(*name)) =>
+            (Self::Record { fields, optional, .. }, Value::Table(table))
+                if fields.iter().all(|(name, _)| table.contains_key(*name))
+                    && table.keys().all(|name| {
+                        let mut known = fields.iter().chain(*optional);
+                        known.any(|(known, _)| known == name)
+                    }) =>
             {
                 let fields = fields
                     .iter()
+                    .chain(*optional)
                     .filter_map(|(name, of)| Some((name, of, table.get(*name)?)));
                 return fields
                     .flat_map(|(name, of, item)| inner(of, (*name).to_owned(), item))
@@ -174,6 +180,15 @@ impl Kind {
             inside: Vec::new(),
             message: format!("found {}, expected {}", describe(value), self.expected()),
         }]
+    }
+
+    /// Whether its values are tables with names, of which each name is there once.
+    pub(super) fn is_named(&self) -> bool {
+        let has_name = |of: &Self| match of {
+            Self::Record { fields, .. } => fields.iter().any(|(name, _)| *name == "name"),
+            _ => false,
+        };
+        matches!(self, Self::List { of, .. } if has_name(of))
     }
 
     /// A value in its stored form: always an array if one value may replace an array.

@@ -16,7 +16,10 @@ crate::keys! {
     WORDS = "fake.words": Kind::OneOrMore(&TEXT), since "0.1.0", "h";
     MODES = "fake.modes": Kind::Map { what: "a table", of: &TEXT }, default "{}", since "0.1.0", "h";
     PAIRS = "fake.sub.pairs": Kind::List { what: "an array", of: &Kind::Record {
-        what: "a table of a and b", fields: &[("a", Kind::Boolean), ("b", Kind::Path)] }, empty: false }, since "0.1.0", "h";
+        what: "a table of a and b", fields: &[("a", Kind::Boolean), ("b", Kind::Path)], optional: &[] }, empty: false }, since "0.1.0", "h";
+    ROWS = "fake.rows": Kind::List { what: "an array of rows", of: &Kind::Record {
+        what: "a row", fields: &[("name", TEXT)], optional: &[("on", Kind::Boolean)] }, empty: true }, default "[]",
+        since "0.1.0", "h";
 }
 
 fn read(layers: &[&str]) -> (Settings, Vec<String>) {
@@ -48,6 +51,29 @@ fn values_replace_and_maps_merge() {
     assert_eq!(
         Settings::default().duration(&WAIT).unwrap(),
         Duration::from_secs(30)
+    );
+}
+
+#[test]
+fn rows_with_a_name_merge_and_the_later_one_of_a_name_wins() {
+    let (settings, faults) = read(&[
+        "[[fake.rows]]\nname = \"a\"\non = true\n[[fake.rows]]\nname = \"b\"\n",
+        "fake.rows = [{ name = \"c\" }, { name = \"a\" }]",
+    ]);
+    assert!(faults.is_empty(), "{faults:?}");
+    let rows: Vec<toml::Table> = settings.get(&ROWS).unwrap();
+    let rows: Vec<String> = rows.iter().map(ToString::to_string).collect();
+    assert_eq!(rows, ["name = \"b\"\n", "name = \"c\"\n", "name = \"a\"\n"]);
+    let (_, faults) = read(&[
+        "[[fake.rows]]\nname = \"a\"\non = 1\n[[fake.rows]]\nname = \"b\"\nno = true\n[[fake.rows]]\non = true\n",
+    ]);
+    assert_eq!(
+        faults,
+        [
+            "30: fake.rows: found integer 1, expected true or false",
+            "32: fake.rows: found a table, expected a row",
+            "67: fake.rows: found a table, expected a row",
+        ]
     );
 }
 

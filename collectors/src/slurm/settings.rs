@@ -40,6 +40,7 @@ crate::keys! {
                     ("dir", Kind::Path),
                     ("names", Kind::Choice(&["position", "minor", "uuid"])),
                 ],
+                optional: &[],
             },
             empty: true,
         }, default "[]", example "[{ dir = \"/run/gpustat\", names = \"position\" }]", since "0.1.0",
