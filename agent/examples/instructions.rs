@@ -135,6 +135,7 @@ fn view() -> View {
         verdict: Verdict {
             health: Health::Healthy,
             text: String::new(),
+            incidents: 1,
             boot: String::new(),
             at_ms: 0,
             valid_until_ms: 0,

@@ -11,6 +11,7 @@ use crate::config::Loaded;
 use crate::own::NotificationCounts;
 use health::audit::Entry;
 use health::verdict::Health;
+use model::commands::CommandState;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
 
 /// Parent to daemon.
@@ -55,6 +56,8 @@ pub enum ToDaemon {
     Held(u16, u64),
     /// Notifications so far.
     Notified(NotificationCounts),
+    /// A command of the site that checks the node.
+    Checked(Box<CommandState>),
 }
 
 /// The daemon's initial state.

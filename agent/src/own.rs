@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod commands;
 mod dcgm;
 mod devices;
 mod guard;
@@ -21,7 +22,7 @@ use exposition::encoder::METRICS as METRICS_PAGE;
 use exposition::source::Left;
 use exposition::{Defaults, Dropped, Family, Source, Writer};
 use health::Mode;
-use health::checks::CHECKS;
+use health::checks;
 use health::settings::Rdma;
 use health::verdict::Health;
 use health::view::View;
@@ -35,6 +36,7 @@ use self::live::Live;
 
 pub use access::JobAccess;
 pub use audit::{AuditCounts, NotificationCounts};
+pub use commands::result;
 pub use metrics::*;
 
 /// Every metric that there is: those of the collectors and the daemon's own.
@@ -190,11 +192,12 @@ impl Page {
                 }
             });
             jobs::render(&self.facts, hidden, w);
-            health(&self.view, w);
+            health(&self.view, &self.snapshot, w);
         }
         collectors(&self.snapshot, left, w);
         if own {
             workers(&self.snapshot, w);
+            commands::render(&self.snapshot, w);
             processes(self, live, w);
             let facts = &self.facts;
             w.family(&BUILD_INFO, |f| f.u64(&[env!("CARGO_PKG_VERSION")], 1));
@@ -284,7 +287,8 @@ fn events(ledger: &Ledger, w: &mut Writer<'_>) {
     w.family(&OVERRUNS, |f| f.u64(&[], ledger.overruns));
 }
 
-fn health(view: &View, w: &mut Writer<'_>) {
+fn health(view: &View, snapshot: &Snapshot, w: &mut Writer<'_>) {
+    let of_site = || snapshot.commands.iter().map(|state| state.check.as_str());
     w.family(&VERDICT, |f| {
         for (word, health) in [
             ("healthy", Health::Healthy),
@@ -336,20 +340,24 @@ fn health(view: &View, w: &mut Writer<'_>) {
         }
     });
     guard::families(view, w);
-    w.family(&WOULD_DRAIN, |f| per_check(&view.would_drain, f));
-    w.family(&DRAINS, |f| per_check(&view.drains, f));
+    w.family(&WOULD_DRAIN, |f| per_check(&view.would_drain, of_site(), f));
+    w.family(&DRAINS, |f| per_check(&view.drains, of_site(), f));
     w.family(&UNDRAINS, |f| f.u64(&[], view.undrains));
     w.family(&OVERRIDES, |f| f.u64(&[], view.overrides));
 }
 
 /// A count for every check there is, so that the first one is seen as an increase.
-fn per_check(counts: &[(String, u64)], f: &mut Family<'_, '_>) {
-    for check in CHECKS {
-        let count = counts.iter().find(|(id, _)| check.id == id);
-        f.u64(&[check.id], count.map_or(0, |(_, n)| *n));
+fn per_check<'a>(counts: &[(String, u64)], of_site: impl Iterator<Item = &'a str>, f: &mut Family<'_, '_>) {
+    let known: Vec<&str> = checks::configurable()
+        .map(|check| check.id)
+        .chain(of_site)
+        .collect();
+    for check in &known {
+        let count = counts.iter().find(|(id, _)| check == id);
+        f.u64(&[check], count.map_or(0, |(_, n)| *n));
     }
     for (id, n) in counts {
-        if CHECKS.iter().all(|check| check.id != id) {
+        if !known.contains(&id.as_str()) {
             f.once(&[id], Value::U64(*n));
         }
     }

@@ -2,6 +2,7 @@
 //! hands the daemon its workers' sockets, and is the only process that runs commands ([`act`]).
 
 pub mod act;
+pub mod checks;
 pub mod children;
 pub mod limit;
 pub mod notify;
@@ -27,9 +28,11 @@ use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
 use crate::own::NotificationCounts;
 use crate::runner::Runner;
 use act::{ActReply, ActRunner};
+use checks::SiteChecks;
 use children::Children;
 use health::audit::Entry;
 use limit::Refusals;
+use model::commands::CommandState;
 use model::scheduler::Outcome;
 use notify::Notifier;
 use service::Service;
@@ -94,6 +97,7 @@ struct Parent {
     /// The runner of site commands, where there are any.
     runner: Option<Runner>,
     notifier: Notifier,
+    checks: SiteChecks,
     refusals: Refusals,
     /// Outlives the daemon: a restarted one gets no new burst.
     holds: Bucket,
@@ -148,6 +152,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     poll.add(&waker, ACT)?;
     let children = Children::new(daemon_ids, slots, setup.env.sysroot != Path::new("/"));
     let notifier = Notifier::new(waker.clone());
+    let checks = SiteChecks::new(&setup.loaded.config.health_commands, waker.clone());
     let (to_main, reloads) = channel();
     let mut parent = Parent {
         setup,
@@ -167,6 +172,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         service,
         runner,
         notifier,
+        checks,
         refusals: Refusals::default(),
         holds: Bucket::new(HOLDS.0, HOLDS.1),
     };
@@ -195,6 +201,7 @@ impl Parent {
                 self.children.next_deadline(),
                 self.act.deadline(),
                 self.service.deadline(),
+                self.checks.deadline().filter(|_| self.stopping.is_none()),
                 stop,
             ]
             .into_iter()
@@ -218,6 +225,7 @@ impl Parent {
             if let Some(counts) = self.notifier.changes() {
                 self.report_notifications(counts);
             }
+            self.run_checks();
             while let Ok(reloaded) = self.reloads.try_recv() {
                 let (source, loaded) = *reloaded;
                 self.reloaded(source, loaded);
@@ -292,6 +300,7 @@ impl Parent {
         }
         self.link = Some(link);
         self.report_notifications(self.notifier.counts());
+        self.checks.states().for_each(|state| self.report_check(state));
         Ok(())
     }
 
@@ -382,6 +391,7 @@ impl Parent {
         let error = match loaded {
             Ok(loaded) => {
                 self.act.configure(loaded.config.slurm.clone());
+                self.checks.configure(&loaded.config.health_commands);
                 self.setup.source = source;
                 self.setup.loaded = loaded;
                 None
@@ -402,6 +412,7 @@ impl Parent {
                 None,
             );
         }
+        self.checks.states().for_each(|state| self.report_check(state));
         self.service.reloaded(self.setup.loaded.config.health.mode);
     }
 
@@ -499,6 +510,24 @@ impl Parent {
     fn report_notifications(&self, counts: NotificationCounts) {
         if let Some(link) = &self.link {
             send(link, &ToDaemon::Notified(counts), None);
+        }
+    }
+
+    /// Starts the site's checks that are due, and reports results.
+    fn run_checks(&mut self) {
+        let mut changed = self.checks.ended();
+        if self.stopping.is_none() {
+            let client = self.runner.as_ref().map(Runner::client);
+            changed.extend(self.checks.start(client.as_ref(), self.notifier.node()));
+        }
+        for state in &changed {
+            self.report_check(state);
+        }
+    }
+
+    fn report_check(&self, state: &CommandState) {
+        if let Some(link) = &self.link {
+            send(link, &ToDaemon::Checked(Box::new(state.clone())), None);
         }
     }
 

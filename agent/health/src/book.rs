@@ -167,7 +167,7 @@ impl Book {
             (self.origin, now_ms),
             self.serial,
             &finding.subject,
-            finding.check,
+            &finding.check,
         );
         self.serial += 1;
         let settle = u64::try_from(frame.settle.as_millis()).unwrap_or(u64::MAX);
@@ -197,7 +197,7 @@ impl Book {
                 (self.origin, at.now_ms),
                 self.serial,
                 &finding.subject,
-                finding.check,
+                &finding.check,
             )
         });
         let mut incident = Incident::open(id, finding, at, at.now_ms);

@@ -17,7 +17,7 @@ use collectors::{BootId, Cursor};
 pub use super::record::RestoreError;
 
 use super::book::{Book, Frame, Taken};
-use super::checks::{self, Said, Watches};
+use super::checks::{Said, Watches};
 use super::condition::Streaks;
 use super::drain::{Facts, State as DrainState, Want, maintenance};
 use super::finding::Finding;
@@ -261,13 +261,11 @@ impl Engine {
     /// Takes a finding into the book.
     fn find(&mut self, mut finding: Finding) {
         // A check that only observes must not hold the drain of another finding.
-        let observed = checks::check(finding.check).is_some_and(|c| c.may.by_default() == Mode::Observe)
-            && self.policy.effective(finding.check) == Mode::Observe;
-        finding.drains &= !observed;
+        finding.drains &= !self.policy.only_observes(&finding.check);
         if finding.jobs.is_empty() {
             finding.jobs = self.timeline.on(&finding.subject, self.when);
         }
-        let is_evidence = finding.drains && self.policy.effective(finding.check) == Mode::Drain;
+        let is_evidence = finding.drains && self.policy.effective(&finding.check) == Mode::Drain;
         if is_evidence && self.when != When::Long {
             self.state.drain.evidence(self.now.boottime);
         }
@@ -445,6 +443,7 @@ impl Engine {
         Verdict {
             health,
             text,
+            incidents: self.book.open().count(),
             boot: self.boot.0.clone(),
             at_ms,
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),

@@ -1,5 +1,7 @@
 //! A finding: one thing that a check found wrong with one subject.
 
+use std::borrow::Cow;
+
 use collectors::{PciAddress, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +160,7 @@ pub enum Rank {
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The check's id.
-    pub check: &'static str,
+    pub check: Cow<'static, str>,
     /// The faulty subject.
     pub subject: Subject,
     /// Its PCI address.
@@ -195,9 +197,9 @@ pub struct Finding {
 
 impl Finding {
     /// A finding of a condition, which ends with it. The check sets the other fields.
-    pub(super) fn of_condition(check: &'static str, subject: Subject) -> Self {
+    pub(super) fn of_condition(check: impl Into<Cow<'static, str>>, subject: Subject) -> Self {
         Self {
-            check,
+            check: check.into(),
             subject,
             pci: None,
             detail: String::new(),

@@ -121,7 +121,7 @@ impl Seen {
         finding.jobs.truncate(MAX_JOBS);
         let rank = order::rank(&finding);
         Self {
-            check: finding.check.to_owned(),
+            check: finding.check.into_owned(),
             detail: finding.detail,
             rank,
             remedy: finding.remedy,
@@ -194,7 +194,7 @@ impl Seen {
     /// The finding, as its check reported it.
     pub(super) fn finding_of(&self, incident: &Incident) -> Option<Finding> {
         Some(Finding {
-            check: checks::check(&self.check)?.id,
+            check: checks::check(&self.check).map(|_| self.check.clone().into())?,
             subject: incident.subject.clone(),
             pci: incident.pci.clone(),
             detail: self.detail.clone(),

@@ -39,8 +39,8 @@ impl Policy {
                 .overlay(&path.display().to_string(), text)
                 .map_err(|e| e.to_string())?;
         }
-        if let Some(id) = health.checks.keys().find(|id| checks::check(id).is_none()) {
-            let known: Vec<&str> = checks::CHECKS.iter().map(|c| c.id).collect();
+        let known: Vec<&str> = checks::configurable().map(|c| c.id).collect();
+        if let Some(id) = health.checks.keys().find(|id| !known.contains(&id.as_str())) {
             return Err(format!(
                 "health.checks: found {id:?}, expected one of {}",
                 known.join(", ")
@@ -84,6 +84,12 @@ impl Policy {
     /// The mode of a check without `health.mode`. The verdict uses it: a program that acts on the verdict must not act
     /// on checks that the site does not permit to drain.
     pub fn own(&self, id: &str) -> Mode {
+        if checks::is_of_site(id) {
+            // The site wrote it: no release brings it.
+            let mut commands = self.site.settings.commands.iter();
+            let command = commands.find(|command| command.check() == id);
+            return command.map_or(Mode::Observe, |command| command.mode);
+        }
         match checks::check(id) {
             Some(check) if check.since <= self.baseline => {
                 let configured = self.site.settings.checks.get(id).copied();
@@ -97,6 +103,16 @@ impl Policy {
     pub fn could(&self, id: &str) -> Mode {
         let by_default = checks::check(id).map_or(Mode::Observe, |check| check.may.by_default());
         by_default.max(self.own(id))
+    }
+
+    /// Whether the findings of a check require no act in any mode: it observes by default, and the site enables no more.
+    pub(super) fn only_observes(&self, id: &str) -> bool {
+        let mode = if checks::is_of_site(id) {
+            self.own(id)
+        } else {
+            self.effective(id)
+        };
+        mode == Mode::Observe && checks::check(id).is_some_and(|c| c.may.by_default() == Mode::Observe)
     }
 
     /// The mode of an incident: the highest of its unresolved findings. `None`: no finding requires a drain.

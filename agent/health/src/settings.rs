@@ -9,6 +9,7 @@ use collectors::rdma::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::Mode;
+use crate::checks::Scope;
 
 /// `[health]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,10 +32,42 @@ pub struct Settings {
     pub expect: Expect,
     /// `xids`: a file in the form of xids.toml whose rows replace single rows of the built-in table.
     pub xids: Option<PathBuf>,
+    /// `command`: the site's commands that check the node.
+    pub commands: Vec<Command>,
     /// `operators`: users besides root who may `ack` and `clear`.
     pub operators: Vec<String>,
     /// The part of `[slurm]` for health checks.
     pub scheduler: Scheduler,
+}
+
+/// A row of `health.command`: a command of the site that checks the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// Its name.
+    pub name: String,
+    /// The interval of its runs.
+    pub every: Duration,
+    /// What its finding does to the node, never above `health.mode`.
+    pub mode: Mode,
+    /// Whether the fault is the node's own.
+    pub scope: Scope,
+    /// Consecutive results that start or end a finding.
+    pub after: u32,
+}
+
+impl Command {
+    /// What the ids of checks of the site begin with.
+    pub const PREFIX: &str = "site-";
+
+    /// The id of its check.
+    pub fn check(&self) -> String {
+        format!("{}{}", Self::PREFIX, self.name)
+    }
+
+    /// The greatest age of a result that counts.
+    pub fn max_age(&self) -> Duration {
+        self.every.saturating_mul(3)
+    }
 }
 
 /// `health.maintenance`.
@@ -77,6 +110,7 @@ impl Default for Settings {
             rdma: Rdma::default(),
             expect: Expect::default(),
             xids: None,
+            commands: Vec::new(),
             operators: Vec::new(),
             scheduler: Scheduler {
                 timeout: Duration::from_secs(10),

@@ -35,6 +35,9 @@ pub struct Verdict {
     pub health: Health,
     /// One line: `xid79 gpu GPU-... act=reboot id=...`, or why it is unknown.
     pub text: String,
+    /// The number of open incidents, also of those that leave the node in service.
+    #[serde(default)]
+    pub incidents: usize,
     /// The boot in which it is valid.
     pub boot: String,
     /// The time since boot (CLOCK_BOOTTIME, milliseconds) of the verdict.

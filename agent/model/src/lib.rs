@@ -1,9 +1,10 @@
 //! The data of a node: its readings ([`snapshot`]), its counted events ([`ledger`]), series derived from both
-//! ([`derive`]), the owners of its GPUs ([`ownership`]), the use by jobs ([`jobs`]), and the vocabulary of its scheduler
+//! ([`derive`]), the results of the site's commands ([`commands`]), the owners of its GPUs ([`ownership`]), the use by jobs ([`jobs`]), and the vocabulary of its scheduler
 //! ([`scheduler`]). Pure: no I/O, no clock, no randomness.
 
 #![forbid(unsafe_code)]
 
+pub mod commands;
 pub mod derive;
 pub mod figures;
 pub mod filter;

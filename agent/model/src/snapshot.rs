@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use collectors::COLLECTORS;
 
+use crate::commands::CommandState;
 use crate::figures::Figures;
 use crate::ownership::Ownership;
 
@@ -48,6 +49,8 @@ pub struct Snapshot {
     readings: Readings,
     /// Workers, in the order of [`collectors::DOMAINS`].
     pub workers: Vec<WorkerState>,
+    /// The site's commands, in the order of the configuration.
+    pub commands: Arc<[CommandState]>,
     ownership: OnceLock<Arc<Ownership>>,
 }
 
@@ -93,6 +96,7 @@ impl Snapshot {
         Self {
             readings: Readings { at, collectors },
             workers,
+            commands: Arc::default(),
             ownership: OnceLock::new(),
         }
     }

@@ -16,9 +16,21 @@ use sys::users;
 /// Limit of its size, in bytes.
 const MAX_VERDICT: u64 = 64 * 1024;
 
+/// The form of the output.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// `healthy, ...`; exits with 0 healthy, 1 unhealthy, 2 unknown.
+    Plain,
+    /// `NODEWARDEN OK - ... | incidents=0`; exits with 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    Nagios,
+}
+
 /// The arguments of `nodewarden check`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArgs {
+    /// Output and exit codes: plain, or nagios for a plugin of Nagios, Icinga or Naemon.
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    format: Format,
     /// The daemon's run directory.
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -55,28 +67,72 @@ impl CheckArgs {
 pub(super) fn check(args: &CheckArgs) -> ExitCode {
     let path = dirs::to_read(args.run_dir.as_deref()).join(FILE);
     let (env, now) = args.clock();
-    let (health, text) = match (read(&path), boot::boot_id(&env)) {
+    let judged = match (read(&path), boot::boot_id(&env)) {
         (Ok(Some(text)), Ok(boot)) => judge(&text, &boot.0, now),
         (Ok(None), _) => {
             let text = format!(
                 "no verdict: {} does not exist; is the daemon running? (systemctl start nodewarden)",
                 path.display()
             );
-            (Health::Unknown, text)
+            Judged::unknown(text)
         }
-        (Err(error), _) => (Health::Unknown, error.to_string()),
-        (_, Err(error)) => (Health::Unknown, error.to_string()),
+        (Err(error), _) => Judged::unknown(error.to_string()),
+        (_, Err(error)) => Judged::unknown(error.to_string()),
     };
-    let (word, code) = match health {
-        Health::Healthy => ("healthy", 0),
-        Health::Unhealthy => ("unhealthy", 1),
-        Health::Unknown => ("unknown", 2),
+    let (line, code) = match args.format {
+        Format::Plain => judged.plain(),
+        Format::Nagios => judged.nagios(),
     };
-    // Not cut to the terminal's width: this line goes into logs and slurmctld's reason.
-    screen::tell(
-        &format!("{word}{} {}\n", mark(health), screen::clean(&text)),
-        ExitCode::from(code),
-    )
+    screen::tell(&format!("{line}\n"), ExitCode::from(code))
+}
+
+/// The verdict at the time of the call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Judged {
+    pub(super) health: Health,
+    pub(super) text: String,
+    /// The number of open incidents. `None`: unknown.
+    incidents: Option<usize>,
+}
+
+impl Judged {
+    fn unknown(text: impl Into<String>) -> Self {
+        Self {
+            health: Health::Unknown,
+            text: text.into(),
+            incidents: None,
+        }
+    }
+
+    /// `healthy, TEXT`. Not cut to the terminal's width: this line goes into logs and slurmctld's reason.
+    fn line(&self) -> String {
+        let (word, mark) = (self.health.word(), mark(self.health));
+        format!("{word}{mark} {}", screen::clean(&self.text))
+    }
+
+    /// The line and the exit code.
+    fn plain(&self) -> (String, u8) {
+        let code = match self.health {
+            Health::Healthy => 0,
+            Health::Unhealthy => 1,
+            Health::Unknown => 2,
+        };
+        (self.line(), code)
+    }
+
+    /// The same as a plugin of Nagios: `|` is what separates its text from its figures.
+    fn nagios(&self) -> (String, u8) {
+        let (word, code) = match (self.health, self.incidents) {
+            (Health::Healthy, Some(0) | None) => ("OK", 0),
+            (Health::Healthy, Some(_)) => ("WARNING", 1),
+            (Health::Unhealthy, _) => ("CRITICAL", 2),
+            (Health::Unknown, _) => ("UNKNOWN", 3),
+        };
+        let text = self.line().replace('|', "/");
+        let figures = self.incidents.map(|n| format!(" | incidents={n}"));
+        let figures = figures.unwrap_or_default();
+        (format!("NODEWARDEN {word} - {text}{figures}"), code)
+    }
 }
 
 /// The mark between the verdict and its text. The text of `healthy` is no reason for it: it names open incidents.
@@ -109,31 +165,30 @@ fn read(path: &Path) -> Result<Option<String>, OpenError> {
 }
 
 /// Judges the content of the verdict file at time `now` of boot `boot`.
-pub(super) fn judge(text: &str, boot: &str, now: Duration) -> (Health, String) {
+pub(super) fn judge(text: &str, boot: &str, now: Duration) -> Judged {
     let verdict: Verdict = match serde_json::from_str(text) {
         Ok(verdict) => verdict,
-        Err(error) => return (Health::Unknown, format!("the verdict cannot be read: {error}")),
+        Err(error) => return Judged::unknown(format!("the verdict cannot be read: {error}")),
     };
     let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let seconds = |millis: u64| millis / 1000;
     if verdict.boot != boot {
-        return (
-            Health::Unknown,
-            "the verdict is from before the last boot".to_owned(),
-        );
+        return Judged::unknown("the verdict is from before the last boot");
     }
     if verdict.at_ms > now {
-        return (Health::Unknown, "the verdict is from the future".to_owned());
-    }
-    if now > verdict.valid_until_ms {
-        let age = seconds(now - verdict.at_ms);
-        let text = format!(
-            "the last verdict has expired, the daemon is down or stuck (age {age}s; journalctl -u nodewarden)"
-        );
-        return (Health::Unknown, text);
+        return Judged::unknown("the verdict is from the future");
     }
     let age = seconds(now - verdict.at_ms);
-    (verdict.health, format!("{} (age {age}s)", verdict.text))
+    if now > verdict.valid_until_ms {
+        return Judged::unknown(format!(
+            "the last verdict has expired, the daemon is down or stuck (age {age}s; journalctl -u nodewarden)"
+        ));
+    }
+    Judged {
+        health: verdict.health,
+        text: format!("{} (age {age}s)", verdict.text),
+        incidents: Some(verdict.incidents),
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +199,7 @@ mod tests {
         let verdict = Verdict {
             health,
             text: "all good".to_owned(),
+            incidents: 0,
             boot: "b".to_owned(),
             at_ms: 10_000,
             valid_until_ms: 55_000,
@@ -152,7 +208,61 @@ mod tests {
     }
 
     fn at(text: &str, boot: &str, millis: u64) -> (Health, String) {
-        judge(text, boot, Duration::from_millis(millis))
+        let judged = judge(text, boot, Duration::from_millis(millis));
+        (judged.health, judged.text)
+    }
+
+    #[test]
+    fn each_form_has_its_line_and_its_exit_code() {
+        let cases = [
+            (
+                Health::Healthy,
+                Some(0),
+                ("healthy, a|b", 0),
+                ("OK - healthy, a/b | incidents=0", 0),
+            ),
+            (
+                Health::Healthy,
+                Some(2),
+                ("healthy, a|b", 0),
+                ("WARNING - healthy, a/b | incidents=2", 1),
+            ),
+            (
+                Health::Unhealthy,
+                Some(1),
+                ("unhealthy: a|b", 1),
+                ("CRITICAL - unhealthy: a/b | incidents=1", 2),
+            ),
+            (
+                Health::Unknown,
+                Some(3),
+                ("unknown: a|b", 2),
+                ("UNKNOWN - unknown: a/b | incidents=3", 3),
+            ),
+            (
+                Health::Unknown,
+                None,
+                ("unknown: a|b", 2),
+                ("UNKNOWN - unknown: a/b", 3),
+            ),
+        ];
+        for (health, incidents, plain, (nagios, code)) in cases {
+            let judged = Judged {
+                health,
+                text: "a|b".to_owned(),
+                incidents,
+            };
+            assert_eq!(judged.plain(), (plain.0.to_owned(), plain.1));
+            assert_eq!(judged.nagios(), (format!("NODEWARDEN {nagios}"), code));
+        }
+    }
+
+    #[test]
+    fn a_verdict_of_an_earlier_build_names_no_incidents() {
+        let old = verdict(Health::Healthy).replace("\"incidents\":0,", "");
+        assert!(!old.contains("incidents"));
+        let judged = judge(&old, "b", Duration::from_millis(11_000));
+        assert_eq!((judged.health, judged.incidents), (Health::Healthy, Some(0)));
     }
 
     #[test]

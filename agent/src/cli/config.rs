@@ -1,12 +1,12 @@
 //! `nodewarden config`: checks the daemon's configuration, prints an example.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::cluster::Cluster;
 use super::screen;
-use crate::config::{Config, DEFAULT_FILE, Read, keys, render_default};
+use crate::config::{Config, DEFAULT_FILE, Read, keys, nhc, render_default};
 use health::Mode;
 use slurm::guard::reservation;
 
@@ -31,6 +31,11 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     match command {
         ConfigCommand::Check { config, set } => match crate::config::read(config.as_deref(), set) {
             Ok(read) => {
+                let faults = files_of_nhc(&read.loaded.config);
+                if !faults.is_empty() {
+                    screen::complain(&faults.join("\n"));
+                    return Ok(ExitCode::FAILURE);
+                }
                 let slots = try_slot(&read.loaded.config);
                 Ok(screen::tell(
                     &format!("{}{slots}", summary(&read)),
@@ -44,6 +49,18 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
         },
         ConfigCommand::Example => screen::print(&render_default(), ExitCode::SUCCESS),
     }
+}
+
+/// What NHC's own files set against the arguments of the site's commands. Only here: a file of NHC must not keep nodewarden from
+/// starting. The runner looks again before each run.
+fn files_of_nhc(config: &Config) -> Vec<String> {
+    let commands = config.health_commands.iter();
+    let faults = commands.filter_map(|row| {
+        let command = &config.commands.get(&row.command)?.command;
+        let why = nhc::check_files(Path::new("/"), command).err()?;
+        Some(format!("health.command {:?}: {why}", row.check.name))
+    });
+    faults.collect()
 }
 
 /// Creates and deletes a reservation as drains need it, where drains are on: a missing permission is known before the

@@ -41,8 +41,11 @@ Exit codes:
   1  unhealthy
   2  unknown: the verdict is missing, expired, or of an earlier boot
 
+With --format nagios: 0 OK, 1 WARNING (healthy, with open incidents), 2 CRITICAL (unhealthy), 3 UNKNOWN.
+
 Examples:
   nodewarden check
+  nodewarden check --format nagios    NODEWARDEN OK - healthy, ... | incidents=0
   exec nodewarden check     last line of the script set as HealthCheckProgram in slurm.conf";
 
 /// Of `hook`.

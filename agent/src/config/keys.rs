@@ -11,11 +11,11 @@ use collectors::{Error, PciAddress, Settings, Tier, rdma};
 use slurm::guard;
 use slurm::guard::limits::{Standing, is_stop_file};
 
-use super::{Config, Listen, Notify, SiteCommand, check_name};
-use super::{listen, notify};
+use super::{Config, HealthCommand, Listen, Notify, SiteCommand, check_name};
+use super::{health_command, listen, notify};
 use crate::own;
 
-const MODE: Kind = Kind::Choice(&["observe", "comment", "drain"]);
+pub(super) const MODE: Kind = Kind::Choice(&["observe", "comment", "drain"]);
 
 const PCI: Kind = Kind::List {
     what: "an array of PCI addresses",
@@ -118,7 +118,7 @@ collectors::keys! {
             },
         }, default "{}", example "{ pager = { command = [\"/usr/local/sbin/pager\"], timeout = \"10s\" } }", since "0.1.0",
         "Programs of the site, each with a time limit. They run as root outside of nodewarden's sandbox, by name only,\n\
-         with JSON as standard input. notify.command names one of them. The first command of a configuration that had\n\
+         with JSON as standard input. notify.command and health.command name them. The first command of a configuration that had\n\
          none needs a restart.";
     NOTIFY = "notify.command": Kind::Text {
             what: "the name of a command",
@@ -140,6 +140,11 @@ collectors::keys! {
     CHECKS = "health.checks": Kind::Map { what: "a table of check = mode", of: &MODE }, default "{}",
         example "{ xid = \"observe\" }", since "0.1.0",
         "The mode of single checks, never above health.mode.";
+    HEALTH_COMMANDS = "health.command": Kind::List { what: "an array of tables with name and command", of: &health_command::ROW, empty: true },
+        default "[]", example "[{ name = \"scratch\", command = \"check-scratch\", every = \"10m\" }]", since "0.1.0",
+        "Commands of [commands] that check the node, as [[health.command]]: exit code 0 healthy, 1 unhealthy, others unknown.\n\
+         every (\"5m\"), mode (\"observe\"), scope (\"shared\"; drain needs \"node\"), after (2 consecutive results). The check's\n\
+         id is site-NAME. A later file adds rows, and replaces those of the same name.";
     BASELINE = "health.baseline": Kind::Text { what: "a version such as \"0.1\" or \"0.1.0\"", fits: version },
         example "\"0.1\"", since "0.1.0",
         "Only checks of this version or earlier may drain; checks of later versions observe.";
@@ -301,6 +306,7 @@ impl Config {
         let listen: Vec<String> = set.get(&LISTEN)?;
         let tier: String = set.get(&TIER)?;
         let commands: BTreeMap<String, SiteCommand> = set.get(&COMMANDS)?;
+        let health_commands = HealthCommand::all(set, &commands)?;
         let timeout = set.duration(&TIMEOUT)?;
         Ok(Self {
             listen: listen.iter().filter_map(|entry| entry.parse().ok()).collect(),
@@ -326,6 +332,7 @@ impl Config {
                 },
                 expect: expect(set)?,
                 xids: set.find(&XIDS)?,
+                commands: health_commands.iter().map(|row| row.check.clone()).collect(),
                 operators: set.get(&OPERATORS)?,
                 scheduler: health::settings::Scheduler {
                     timeout,
@@ -359,6 +366,7 @@ impl Config {
             },
             notify: Notify::of(set, &commands)?,
             commands,
+            health_commands,
             access: set.get(&ACCESS_JOBS)?,
             log_level: set.get(&LOG_LEVEL)?,
             collectors,

@@ -13,7 +13,7 @@ use toml::de::DeTable;
 use super::error::{ConfigError, Place, Problem};
 use super::keys::{COMMANDS, KEYS};
 use super::source::{self, Source};
-use super::{Config, SiteCommand};
+use super::{Config, SiteCommand, health_command};
 use health::Mode;
 
 /// The id of a check, and the most that a site may let it do.
@@ -69,6 +69,7 @@ pub(super) fn load(
     sources.extend(sets.iter().map(|s| Source::option(s)));
     let reader = Reader::new(KEYS, specs);
     let (mut settings, mut set) = (Settings::default(), BTreeMap::new());
+    let mut checks_of_site: BTreeMap<String, Place> = BTreeMap::new();
     for source in &sources {
         let (table, errors) = DeTable::parse_recoverable(&source.text);
         let slips = slips(source, &errors);
@@ -76,6 +77,8 @@ pub(super) fn load(
         reader.read("", table.get_ref(), &mut settings, &mut found);
         checks(table.get_ref(), known_checks, &mut found.faults);
         commands(table.get_ref(), &mut found.faults);
+        let rows = health_command::rows(table.get_ref(), &mut found.faults).into_iter();
+        checks_of_site.extend(rows.map(|(name, at)| (name, source.place(at))));
         let faults = found.faults.into_iter();
         let faults = faults.map(|(at, message)| Problem {
             place: source.place(at),
@@ -106,6 +109,10 @@ pub(super) fn load(
                 message: error.to_string(),
             });
         }
+    }
+    for (name, message) in health_command::faults(&settings).unwrap_or_default() {
+        let place = checks_of_site.get(&name).cloned().unwrap_or_else(Place::nowhere);
+        problems.push(Problem { place, message });
     }
     let collectors = settings.of(specs.iter().flat_map(|spec| spec.keys).copied());
     match Config::of(&settings, collectors) {
@@ -152,6 +159,13 @@ fn checks(table: &DeTable<'_>, known: &[KnownCheck<'_>], faults: &mut Vec<(usize
     for (name, mode) in checks {
         let (check, at): (&str, usize) = (name.get_ref(), name.span().start);
         let ids = || known.iter().map(|(id, _)| *id);
+        if health::checks::is_of_site(check) {
+            let message = format!(
+                "health.checks.{check}: found a check of the site, expected mode in its [[health.command]]"
+            );
+            faults.push((at, message));
+            continue;
+        }
         if let Some((_, limit)) = known.iter().find(|(id, _)| *id == check) {
             let above = [Mode::Comment, Mode::Drain]
                 .into_iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use collectors::sys::root;
-use health::checks::CHECKS;
+use health::checks;
 use health::policy::Policy;
 use serde::{Deserialize, Serialize};
 use sys::{dirs, store};
@@ -121,7 +121,7 @@ impl Origin {
 /// # Errors
 /// Every error, one a line, with file and line.
 pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
-    let known: Vec<_> = CHECKS.iter().map(|c| (c.id, c.may.at_most())).collect();
+    let known: Vec<_> = checks::configurable().map(|c| (c.id, c.may.at_most())).collect();
     let parsed = Config::load(file, sets, &known).map_err(|e| e.to_string())?;
     let xids = match &parsed.config.health.xids {
         None => None,

@@ -4,11 +4,13 @@
 mod commands;
 mod error;
 mod example;
+mod health_command;
 mod jobs;
 mod keys;
 mod listen;
 mod load;
 mod loaded;
+pub(crate) mod nhc;
 mod notify;
 mod profile;
 mod source;
@@ -25,6 +27,7 @@ pub use collectors::settings::duration;
 pub use commands::{SiteCommand, check_name};
 pub use error::{ConfigError, Place, Problem};
 pub use example::render_default;
+pub use health_command::{Exits, HealthCommand};
 pub use listen::{Listen, Network, NotListen};
 pub use load::{KnownCheck, Parsed, reload};
 pub use loaded::{Loaded, Origin, Read, read};
@@ -54,6 +57,8 @@ pub struct Config {
     /// `[commands]`: only the runner uses them, and reads them itself; the daemon gets none.
     #[serde(skip)]
     pub commands: BTreeMap<String, SiteCommand>,
+    /// `[[health.command]]`: those that the parent starts.
+    pub health_commands: Vec<HealthCommand>,
     /// `[notify]`: `None`: no command is set.
     pub notify: Option<Notify>,
     /// `log.level`: error, warn, info (default), debug, trace.

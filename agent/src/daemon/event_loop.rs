@@ -691,6 +691,10 @@ impl Daemon {
                 }
             }
             ToDaemon::Notified(counts) => self.facts.notifications = counts,
+            ToDaemon::Checked(state) => {
+                self.fleet.command(*state);
+                self.changed = true;
+            }
             ToDaemon::Looked(looked) => self.step(Input::Scheduler(looked.as_ref())),
             ToDaemon::Acted(id, outcome) => {
                 self.journal.outcome(&outcome);
@@ -718,6 +722,7 @@ impl Daemon {
                 self.facts.operators = loaded.config.health.operators.into();
                 self.facts.rdma = Arc::new(loaded.config.health.rdma);
                 self.fleet.set_settings(loaded.config.collectors);
+                self.fleet.set_commands(&policy.site.settings.commands);
                 let effects = self.engine.set_policy(now(), policy);
                 self.effects.push(effects);
                 tracing::info!("configuration in force");

@@ -14,7 +14,9 @@ use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Settings, Sub
 
 use crate::link::WorkerDown;
 use crate::worker::proto::{Begin, Decoder, ToWorker, encode};
+use health::settings::Command;
 use limits::WorkerLimits;
+use model::commands::CommandState;
 use model::filter::Filter;
 use model::snapshot::{CollectorState, DeviceState, Lease, Prepared, Presence, Snapshot};
 
@@ -78,6 +80,32 @@ impl Fleet {
     /// Settings for workers that start from now on.
     pub fn set_settings(&mut self, settings: Settings) {
         self.settings = settings;
+    }
+
+    /// The site's commands of the configuration. Those that are known keep their results.
+    pub fn set_commands(&mut self, rows: &[Command]) {
+        let known = |check: &str| self.state.commands.iter().find(|state| state.check == check);
+        let of = |row: &Command| {
+            let new = CommandState::new(row.check(), row.max_age());
+            let known = known(&new.check).cloned();
+            known.map_or(new.clone(), |known| CommandState {
+                max_age: new.max_age,
+                ..known
+            })
+        };
+        self.state.commands = rows.iter().map(of).collect();
+    }
+
+    /// A command has run. One that is not in the configuration is dropped.
+    pub fn command(&mut self, state: CommandState) {
+        let mut all = self.state.commands.to_vec();
+        if let Some(known) = all.iter_mut().find(|known| known.check == state.check) {
+            *known = CommandState {
+                max_age: known.max_age,
+                ..state
+            };
+            self.state.commands = all.into();
+        }
     }
 
     /// The descriptor of a worker's socket.

@@ -99,7 +99,8 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         answer.send(Message::Stored(stored));
     })?;
     let _server = serve(&init, sockets, &mailbox)?;
-    let fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
+    let mut fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
+    fleet.set_commands(&init.loaded.config.health.commands);
     let boot = boot::boot_id(&Env::default())?;
     let mut book = jobs::restore(&init.run_dir, &boot);
     let lines = init.state_dir.as_deref().map(jobs::recall).unwrap_or_default();

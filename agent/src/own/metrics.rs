@@ -158,6 +158,14 @@ own! {
     PROCESS_SANDBOX "nodewarden_process_sandbox" Gauge None ["process" "feature"]
         "Sandbox of a nodewarden process by feature, seccomp or landlock: 1 in force, 0 not offered by the kernel."
         "seccomp(2), landlock_restrict_self(2)"
+    COMMAND_HEALTHY "nodewarden_command_healthy" Gauge None ["check"]
+        "Last result of a site's command that checks the node: 1 healthy, 0 unhealthy; absent if unknown or older than 3 intervals." "health.command"
+    COMMAND_AGE "nodewarden_command_age_seconds" Gauge Seconds ["check"]
+        "Age of the last result of a site's command, in seconds; absent before the first result." "health.command"
+    COMMAND_DURATION "nodewarden_command_duration_seconds" Gauge Seconds ["check"]
+        "Duration of the last run of a site's command, in seconds; absent before the first result." "health.command"
+    COMMAND_RUNS "nodewarden_command_runs_total" Counter None ["check" "result"]
+        "Runs of a site's command since the parent started, by result: healthy, unhealthy, unknown (another exit code), timed_out or failed (not started, or ended by a signal)." "health.command"
     BUILD_INFO "nodewarden_build_info" Info None ["version"]
         "Version of nodewarden." "build"
     START "nodewarden_start_timestamp_seconds" Gauge Seconds []

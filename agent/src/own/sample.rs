@@ -46,6 +46,7 @@ pub(crate) fn view() -> View {
         verdict: Verdict {
             health: Health::Unhealthy,
             text: "xid79 gpu GPU-1 act=reboot id=abcdefgh".to_owned(),
+            incidents: 1,
             boot: "b".to_owned(),
             at_ms: 1_000_000,
             valid_until_ms: 1_045_000,

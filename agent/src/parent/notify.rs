@@ -36,7 +36,7 @@ impl Notice {
         match self.client.call(command, &self.line, *limit) {
             Ok(Reply::Ended { code: 0, .. }) => Ok(()),
             Ok(Reply::Ended { code, .. }) => Err(format!("exit code {code}, expected 0")),
-            Ok(Reply::Failed(why) | Reply::Refused(why)) => Err(why),
+            Ok(Reply::Failed(why) | Reply::TimedOut(why) | Reply::Refused(why)) => Err(why),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -82,6 +82,11 @@ impl Notifier {
         if self.node.as_deref() != Some(name) {
             self.node = Some(name.to_owned());
         }
+    }
+
+    /// Slurm's name of this node, once known.
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
     }
 
     /// Sends an entry, unless the limit is reached. Returns whether it was in the limit.

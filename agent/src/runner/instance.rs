@@ -1,16 +1,18 @@
 //! One connection: a request, a command, a reply.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use sys::spawn::{CommandLine, CommandRunner};
+use sys::files;
+use sys::spawn::{CommandLine, CommandRunner, SpawnError};
 
 use super::lane::Lane;
 use super::proto::{MAX_REQUEST, Reply, Request};
 use super::{ConfigArgs, command};
+use crate::config::nhc;
 
 /// Time limit for the client to send its request, and to read the reply.
 const TRANSFER: Duration = Duration::from_secs(5);
@@ -26,7 +28,7 @@ pub(super) fn run(mut stream: UnixStream, locks: &Path, config: &ConfigArgs) {
         Ok(None) => return,
         Err(why) => (Reply::Refused(why), None),
     };
-    if let Reply::Refused(why) | Reply::Failed(why) = &reply {
+    if let Reply::Refused(why) | Reply::Failed(why) | Reply::TimedOut(why) = &reply {
         tracing::warn!(why, "site command");
     }
     if let Ok(mut text) = serde_json::to_vec(&reply) {
@@ -94,6 +96,10 @@ fn perform(line: &[u8], locks: &Path, config: &ConfigArgs) -> (Reply, Option<(Co
         Ok(lane) => lane,
         Err(why) => return refused(why.to_string()),
     };
+    // In the lane: a program on a mount that hangs costs its own command only.
+    if let Err(why) = check_program(Path::new(program), &row.command) {
+        return refused(format!("{}: {why}", request.name));
+    }
     let command = CommandLine {
         program: program.into(),
         args: args.to_vec(),
@@ -108,8 +114,23 @@ fn perform(line: &[u8], locks: &Path, config: &ConfigArgs) -> (Reply, Option<(Co
     let mut runner = CommandRunner::default();
     let reply = match runner.run(&command) {
         Ok(output) => Reply::ended(&output),
+        Err(error @ SpawnError::TimedOut(_)) => Reply::TimedOut(format!("{}: {error}", request.name)),
         Err(error) => Reply::Failed(format!("{}: {error}", request.name)),
     };
     let left = runner.is_stuck().then_some((runner, lane));
     (reply, left)
 }
+
+/// Whether only root or our own user can have written the program, and it sets no state of the node itself.
+fn check_program(program: &Path, command: &[String]) -> Result<(), String> {
+    match files::is_trusted(program) {
+        // exec(2) reports it.
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        found => found.map_err(|e| format!("{}: {e}", program.display()))?,
+    }
+    nhc::check_files(Path::new("/"), command)
+}
+
+#[cfg(test)]
+#[path = "instance_tests.rs"]
+mod tests;

@@ -47,7 +47,7 @@ impl Request {
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// It ended.
     Ended {
@@ -60,8 +60,10 @@ pub enum Reply {
         /// Either was longer.
         truncated: bool,
     },
-    /// It was started, and gave no result: time limit, signal, no such program.
+    /// It was started, and gave no result: signal, no such program.
     Failed(String),
+    /// It did not end within its time limit.
+    TimedOut(String),
     /// It was not started.
     Refused(String),
 }

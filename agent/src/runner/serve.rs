@@ -15,8 +15,8 @@ use sys::{activation, dirs, files, fork, reap};
 
 use super::{Client, ConfigArgs, FOLDER, SOCKET, SYSTEM_RUN, SYSTEM_SOCKET, instance};
 
-/// Limit of connections at a time.
-const MOST: usize = 8;
+/// Limit of connections at a time: 16 checks of the site, 3 commands that resist SIGKILL, and notifications.
+const MOST: usize = 24;
 
 const LISTENER: u64 = 0;
 const LIFE: u64 = 1;

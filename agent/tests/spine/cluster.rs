@@ -57,7 +57,7 @@ impl Cluster {
         // Slurm's times are whole seconds: a drain in the second of slurmctld's start may be one that it lost.
         let second = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
         let start = second();
-        testkit::wait::until_true("the next second", crate::common::LONG, || second() > start).unwrap();
+        testkit::wait::until_true("the next second", LONG, || second() > start).unwrap();
         let name = slurm.node_names()[0].clone();
         let wrapper = ScontrolWrapper::new(slurm.programs().unwrap().join("scontrol")).unwrap();
         let mut node = Node::new();

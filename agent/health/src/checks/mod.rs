@@ -3,6 +3,7 @@
 
 mod blocked;
 pub mod collector_silent;
+pub mod custom_check;
 pub mod edac_uncorrected;
 mod expected;
 pub mod gpfs_daemon_down;
@@ -65,12 +66,15 @@ mod watch;
 pub mod xid;
 
 use collectors::SubjectKind;
+use serde::{Deserialize, Serialize};
 
 use super::Mode;
+use super::settings::Command;
 pub use watch::{Expected, Forget, Heard, Kept, Looks, Said, Watch, Watches};
 
 /// Whether a fault is the node's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// The node's own.
     Node,
@@ -241,11 +245,26 @@ pub static CHECKS: &[&Check] = &[
     &profile::MOUNTS,
     &profile::MODULES,
     &collector_silent::CHECK,
+    &custom_check::CHECK,
 ];
 
-/// The check of that id.
+/// The check of that id. All checks of the site have one row.
 pub fn check(id: &str) -> Option<&'static Check> {
-    CHECKS.iter().copied().find(|c| c.id == id)
+    let of_site = || is_of_site(id).then_some(&custom_check::CHECK);
+    CHECKS.iter().copied().find(|c| c.id == id).or_else(of_site)
+}
+
+/// The checks that `health.checks` may name: those of the site have their mode in their own row.
+pub fn configurable() -> impl Iterator<Item = &'static Check> {
+    CHECKS
+        .iter()
+        .copied()
+        .filter(|check| check.id != custom_check::CHECK.id)
+}
+
+/// Whether the id is one of a check of the site: `site-NAME`.
+pub fn is_of_site(id: &str) -> bool {
+    id.starts_with(Command::PREFIX)
 }
 
 #[cfg(test)]

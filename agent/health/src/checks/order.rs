@@ -81,6 +81,7 @@ pub static ORDER: &[(u8, &str, &str)] = &[
     (87, "gpu-stalled", ""),
     (88, "gpu-idle", ""),
     (89, "collector-silent", ""),
+    (90, "custom-check", ""),
 ];
 
 /// How far behind its check's place a shared fault is.
@@ -91,7 +92,7 @@ pub fn rank(finding: &Finding) -> u8 {
     let of = |part: &str| {
         let mut places = ORDER
             .iter()
-            .filter(|(_, id, of)| *id == finding.check && *of == part);
+            .filter(|(_, id, of)| super::check(&finding.check).is_some_and(|c| c.id == *id) && *of == part);
         places.next().map_or(u8::MAX, |(place, ..)| *place)
     };
     match finding.rank {

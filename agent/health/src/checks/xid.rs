@@ -251,7 +251,7 @@ fn counters(gpu: &Gpu<'_>) -> Counters {
 fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, text: &str) -> Finding {
     let drains = response.drains();
     Finding {
-        check: CHECK.id,
+        check: CHECK.id.into(),
         subject: Subject::gpu(gpu),
         pci: Some(xid.pci.clone()),
         detail: format!("xid{}", row.code),

@@ -8,6 +8,7 @@ mod application_errors;
 mod audit;
 mod clearing;
 mod collector_silent;
+mod custom_check;
 mod driver;
 mod faults;
 mod findings;

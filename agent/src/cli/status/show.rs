@@ -3,7 +3,7 @@
 mod gpus;
 
 use crate::cli::why;
-use crate::http::control::{CollectorView, NodeStatus, WorkerView};
+use crate::http::control::{CollectorView, CommandView, NodeStatus, WorkerView};
 use crate::screen::{self, Cell, Paint, Screen, Table};
 use health::Mode;
 use health::verdict::Health;
@@ -26,6 +26,7 @@ pub(in crate::cli) fn show(status: &NodeStatus, now: ReplyTime, screen: &Screen)
         gpus::table(&status.gpus, screen),
         collectors(&status.collectors, screen),
         workers(&status.workers, screen),
+        commands(&status.commands, screen),
         foot(status, now, screen),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
@@ -194,6 +195,28 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
             Cell::number(w.pid),
             Cell::number(Some(w.starts)),
             Cell::painted(paint, notes.join(", ")),
+        ]);
+    }
+    table.shown(0, screen)
+}
+
+fn commands(all: &[CommandView], screen: &Screen) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::headed(["site check", "result", "age", "took", ""]);
+    for c in all {
+        let paint = match c.result.as_str() {
+            "healthy" => Paint::Good,
+            "unhealthy" => Paint::Bad,
+            _ => Paint::Doubt,
+        };
+        table.row(vec![
+            Cell::new(&c.check),
+            Cell::painted(paint, &c.result),
+            Cell::number(c.age_ms.map(|ms| screen::span(ms / 1000))),
+            Cell::number(c.took_ms.map(|ms| format!("{}.{} s", ms / 1000, ms % 1000 / 100))),
+            Cell::new(&c.why),
         ]);
     }
     table.shown(0, screen)

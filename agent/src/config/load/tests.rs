@@ -460,3 +460,149 @@ fn the_command_of_notifications_is_one_of_the_configuration() {
         ]
     );
 }
+
+/// Every default of a row.
+#[test]
+fn a_command_that_checks_the_node_needs_a_name_and_a_command() {
+    let files = Files::new(&[
+        (
+            "n.toml",
+            "[commands.a]\ncommand = [\"/bin/a\"]\ntimeout = \"30s\"\n\
+             [commands.nhc]\ncommand = [\"/usr/sbin/nhc\", \"MARK_OFFLINE=0\"]\ntimeout = \"1m\"\n\
+             [[health.command]]\nname = \"scratch\"\ncommand = \"a\"\n",
+        ),
+        (
+            "conf.d/a.toml",
+            "[[health.command]]\nname = \"nhc\"\ncommand = \"nhc\"\nevery = \"1m\"\nmode = \"drain\"\nscope = \"node\"\nafter = 3\n",
+        ),
+    ]);
+    let config = files.load(&[]).unwrap().config;
+    let [scratch, nhc] = config.health_commands.as_slice() else {
+        panic!("{:?}", config.health_commands)
+    };
+    let row = health::settings::Command {
+        name: "scratch".to_owned(),
+        every: Duration::from_secs(300),
+        mode: Mode::Observe,
+        scope: health::checks::Scope::Shared,
+        after: 2,
+    };
+    assert_eq!(scratch.check, row);
+    assert_eq!(
+        (scratch.limit, scratch.exits),
+        (Duration::from_secs(30), crate::config::Exits::Own)
+    );
+    assert_eq!(
+        (nhc.check.mode, nhc.check.after, nhc.exits),
+        (Mode::Drain, 3, crate::config::Exits::Nhc)
+    );
+    assert_eq!(config.health.commands, [scratch.check.clone(), nhc.check.clone()]);
+    // A later file replaces the row of a name.
+    let set = "health.command=[{name=\"scratch\",command=\"a\",every=\"2h\"}]";
+    let config = files.load(&[set]).unwrap().config;
+    let every: Vec<_> = config
+        .health
+        .commands
+        .iter()
+        .map(|c| (c.name.as_str(), c.every.as_secs()))
+        .collect();
+    assert_eq!(every, [("nhc", 60), ("scratch", 7200)]);
+}
+
+#[test]
+fn a_row_that_cannot_check_the_node_is_refused_where_it_is_written() {
+    let commands = "[commands]\na = { command = [\"/bin/a\"], timeout = \"2m\" }\n\
+                    nhc = { command = [\"/usr/sbin/nhc\", \"-a\"], timeout = \"20s\" }\npager = { command = [\"/bin/p\"], timeout = \"1s\" }\n";
+    let files = Files::new(&[("conf.d/commands.toml", commands)]);
+    let problems = |text: &str| {
+        files.put(text);
+        files.problems(&[])
+    };
+    for (row, at, message) in [
+        (
+            "name = \"x\"",
+            "1:1",
+            "health.command: found a table, expected a table with name, command and perhaps every",
+        ),
+        (
+            "name = \"x\"\ncommand = \"a\"\nevry = \"5m\"",
+            "1:1",
+            "health.command: found a table, expected a table with name",
+        ),
+        (
+            "name = \"X_1\"\ncommand = \"a\"",
+            "2:8",
+            "health.command: found string \"X_1\", expected 1 to 35 of a-z",
+        ),
+        (
+            "name = \"a--b\"\ncommand = \"a\"",
+            "2:8",
+            "health.command: found string \"a--b\", expected 1 to 35",
+        ),
+        (
+            "name = \"x\"\ncommand = \"a\"\nevery = \"30s\"",
+            "4:9",
+            "health.command: found string \"30s\", expected a time from \"1m\" to \"24h\"",
+        ),
+        (
+            "name = \"x\"\ncommand = \"a\"\nafter = 0",
+            "4:9",
+            "health.command: found integer 0, expected a number of results from 1 to 10",
+        ),
+        (
+            "name = \"x\"\ncommand = \"a\"\nmode = \"drain\"",
+            "4:8",
+            "health.command \"x\": found mode = \"drain\" with scope = \"shared\", expected scope = \"node\"",
+        ),
+        (
+            "name = \"x\"\ncommand = \"b\"",
+            "1:1",
+            "health.command \"x\": found command \"b\", expected one of [commands]: a, nhc, pager",
+        ),
+        (
+            "name = \"x\"\ncommand = \"a\"\nevery = \"1m\"",
+            "1:1",
+            "health.command \"x\": found commands.a.timeout = \"2m\", expected at most every = \"1m\"",
+        ),
+        (
+            "name = \"x\"\ncommand = \"nhc\"",
+            "1:1",
+            "health.command \"x\": commands.nhc.command: found NHC without MARK_OFFLINE, expected the argument MARK_OFFLINE=0",
+        ),
+        (
+            "name = \"x\"\ncommand = \"pager\"\n[notify]\ncommand = \"pager\"",
+            "1:1",
+            "health.command \"x\": found command \"pager\", which another row or notify.command uses",
+        ),
+    ] {
+        let found = problems(&format!("[[health.command]]\n{row}\n"));
+        let start = format!("n.toml:{at}: {message}");
+        assert!(
+            found.len() == 1 && found[0].starts_with(&start),
+            "{start}\n{found:#?}"
+        );
+    }
+    // The second row of a file has its own place.
+    let row = |name: &str, command: &str| {
+        format!("[[health.command]]\nname = \"{name}\"\ncommand = \"{command}\"\n")
+    };
+    assert!(
+        problems(&(row("x", "a") + &row("x", "a")))[0]
+            .starts_with("n.toml:4:1: health.command: found \"x\" twice")
+    );
+    assert!(
+        problems(&(row("x", "a") + &row("y", "a")))[0]
+            .starts_with("n.toml:4:1: health.command \"y\": found command \"a\", which")
+    );
+    let many: String = (0..17).map(|n| row(&format!("c{n}"), &format!("c{n}"))).collect();
+    assert!(
+        problems(&many)
+            .iter()
+            .any(|p| p.starts_with("n.toml:49:1: health.command \"c16\": found row 17, expected at most 16"))
+    );
+    // Its mode is in its row.
+    assert!(
+        problems(&(row("x", "a") + "[health.checks]\nsite-x = \"drain\"\n"))[0]
+            .starts_with("n.toml:5:1: health.checks.site-x: found a check of the site, expected mode in its [[health.command]]")
+    );
+}

@@ -29,7 +29,7 @@ use model::scheduler::IncidentId;
 use sys::send;
 
 pub use gpus::GpuView;
-pub use proto::{CollectorView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
+pub use proto::{CollectorView, CommandView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
 pub(super) use viewer::is_of_jobs;
 
 /// The socket's name in the run directory.

@@ -11,6 +11,7 @@ use crate::own::Page;
 use health::Mode;
 use health::profile::Profile;
 use health::view::{IncidentView, View};
+use model::commands::CommandState;
 use model::jobs::JobsView;
 use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
@@ -104,6 +105,25 @@ pub struct NodeStatus {
     pub collectors: Vec<CollectorView>,
     /// Worker processes.
     pub workers: Vec<WorkerView>,
+    /// The site's commands that check the node.
+    #[serde(default)]
+    pub commands: Vec<CommandView>,
+}
+
+/// A command of the site that checks the node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandView {
+    /// The check's id: `site-NAME`.
+    pub check: String,
+    /// Last result: `healthy`, `unhealthy`, `unknown` (another exit code, or older than 3 intervals), `timed_out`, `failed` (not
+    /// started, or ended by a signal), `none` (no result yet).
+    pub result: String,
+    /// Its exit code or error; empty before the first result.
+    pub why: String,
+    /// Age of the last result, in milliseconds.
+    pub age_ms: Option<u64>,
+    /// Duration of the last run, in milliseconds.
+    pub took_ms: Option<u64>,
 }
 
 /// One collector.
@@ -179,7 +199,20 @@ impl NodeStatus {
                 .map(|c| collector(c, snapshot))
                 .collect(),
             workers: snapshot.workers.iter().map(|w| worker(w, snapshot.at)).collect(),
+            commands: (snapshot.commands.iter().map(|c| command(c, snapshot.at))).collect(),
         }
+    }
+}
+
+fn command(state: &CommandState, at: Duration) -> CommandView {
+    let last = state.last.as_ref();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    CommandView {
+        check: state.check.clone(),
+        result: own::result(state, at).to_owned(),
+        why: last.map(|run| run.why.clone()).unwrap_or_default(),
+        age_ms: last.map(|run| millis(at.saturating_sub(run.at))),
+        took_ms: last.map(|run| millis(run.took)),
     }
 }
 

@@ -13,9 +13,10 @@ use crate::http::control::{GpuView, gpus, is_of_jobs};
 use crate::own;
 use crate::own::Page;
 use health::Mode;
-use health::checks::CHECKS;
+use health::checks;
 use health::verdict::Health;
 use health::view::IncidentView;
+use model::commands::CommandState;
 use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
 pub(super) use html::{CONTENT_SECURITY_POLICY, render};
@@ -48,6 +49,21 @@ pub(super) struct StatusReport {
     gpus: Vec<GpuView>,
     collectors: Vec<CollectorReport>,
     workers: Vec<WorkerReport>,
+    /// The site's commands that check the node.
+    commands: Vec<CommandReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct CommandReport {
+    /// The check's id: `site-NAME`.
+    check: String,
+    /// Last result: `healthy`, `unhealthy`, `unknown` (another exit code, or older than 3 intervals), `timed_out`, `failed` (not
+    /// started, or ended by a signal), `none` (no result yet).
+    result: &'static str,
+    /// Age of the last result, in seconds.
+    age: Option<u64>,
+    /// Duration of the last run, in seconds.
+    took: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -160,6 +176,7 @@ impl StatusReport {
                 .map(|c| collector(c, &snapshot))
                 .collect(),
             workers: snapshot.workers.iter().map(worker).collect(),
+            commands: (snapshot.commands.iter().map(|c| command(c, snapshot.at))).collect(),
         }
     }
 
@@ -200,7 +217,7 @@ fn unknown(text: &str, snapshot: &Snapshot) -> String {
 }
 
 fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
-    let check = CHECKS.iter().find(|c| c.id == i.check);
+    let check = checks::check(&i.check);
     IncidentReport {
         id: i.id.clone(),
         check: i.check.clone(),
@@ -216,6 +233,16 @@ fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
         acknowledged: i.ack.is_some(),
         ends: i.clears.clone(),
         runbook: check.map_or("", |c| c.runbook),
+    }
+}
+
+/// Without its output, which may name users.
+fn command(state: &CommandState, at: Duration) -> CommandReport {
+    CommandReport {
+        check: state.check.clone(),
+        result: own::result(state, at),
+        age: state.last.as_ref().map(|run| at.saturating_sub(run.at).as_secs()),
+        took: state.last.as_ref().map(|run| run.took.as_secs_f64()),
     }
 }
 

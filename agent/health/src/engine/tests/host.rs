@@ -16,6 +16,7 @@ use collectors::sys::task::Task;
 use collectors::tasks::metrics::{BLOCKED, THREAD};
 use collectors::{Block, Cadence, Kind, Metric, Spec, Subject, SubjectKind, Unit, Value};
 
+use model::commands::CommandState;
 use model::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
 
 /// A port of the next snapshot. `None`: unreadable.
@@ -284,10 +285,13 @@ pub(super) struct Host {
     pub(super) machine: Machine,
     /// Devices of the collector `lustre`: metric, labels, value.
     pub(super) lustre: Vec<Vec<LustreSeries>>,
+    /// The site's commands.
+    pub(super) commands: Vec<CommandState>,
 }
 
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
     let mut snapshot = Snapshot::empty(at);
+    snapshot.commands = host.commands.clone().into();
     for collector in &mut snapshot.collectors {
         collector.presence = Presence::Open;
         match collector.spec.name {

@@ -118,6 +118,7 @@ impl Sim {
                 others: Vec::new(),
                 machine: Machine::default(),
                 lustre: Vec::new(),
+                commands: Vec::new(),
             },
             boot: 0,
             now,

@@ -1,0 +1,164 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::thread;
+
+use super::*;
+
+/// A site with one script, `check`, and the reply of the runner to it.
+struct Site {
+    dir: tempfile::TempDir,
+}
+
+impl Site {
+    fn new(script: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let site = Self { dir };
+        site.write("check", script);
+        site.mode("check", 0o755);
+        let program = site.path("check");
+        let config = format!(
+            "[commands.check]\ncommand = [{program:?}]\ntimeout = \"1500ms\"\n\
+             [commands.absent]\ncommand = [\"/nonexistent/check\"]\ntimeout = \"5s\"\n"
+        );
+        site.write("n.toml", &config);
+        fs::create_dir(site.path("locks")).unwrap();
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        self.mode(name, 0o644);
+    }
+
+    fn mode(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn call(&self, name: &str) -> Reply {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (locks, config) = (
+            self.path("locks"),
+            ConfigArgs {
+                file: Some(self.path("n.toml")),
+                sets: Vec::new(),
+            },
+        );
+        let instance = thread::spawn(move || run(theirs, &locks, &config));
+        writeln!(&ours, r#"{{"name":"{name}","input":{{"check":"site-x"}}}}"#).unwrap();
+        let mut reply = String::new();
+        BufReader::new(ours).read_line(&mut reply).unwrap();
+        instance.join().unwrap();
+        serde_json::from_str(&reply).unwrap()
+    }
+
+    fn check(&self) -> Reply {
+        self.call("check")
+    }
+}
+
+#[test]
+fn a_script_has_its_exit_code_its_output_and_a_clean_environment() {
+    for code in [0, 1, 2, 3, 255] {
+        let site = Site::new(&format!("#!/bin/sh\ncat\nexit {code}\n"));
+        let Reply::Ended {
+            code: found, stdout, ..
+        } = site.check()
+        else {
+            panic!("{code}")
+        };
+        assert_eq!((found, stdout.as_str()), (code, r#"{"check":"site-x"}"#));
+    }
+    let site = Site::new("#!/bin/sh\nexec env\n");
+    let Reply::Ended { stdout, .. } = site.check() else {
+        panic!()
+    };
+    let mut names: Vec<&str> = stdout
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
+    names.retain(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name));
+    names.sort_unstable();
+    assert_eq!(names, ["LC_ALL", "NODEWARDEN_COMMAND", "PATH"]);
+}
+
+#[test]
+fn a_megabyte_of_output_is_cut_and_holds_up_nothing() {
+    let site = Site::new("#!/bin/sh\necho first line\nhead -c 1048576 /dev/zero | tr '\\0' x\nexit 1\n");
+    let Reply::Ended {
+        code,
+        stdout,
+        truncated,
+        ..
+    } = site.check()
+    else {
+        panic!()
+    };
+    assert_eq!((code, stdout.len(), truncated), (1, 64 * 1024, true));
+    assert!(stdout.starts_with("first line\nxxx"));
+}
+
+#[test]
+fn a_time_out_a_signal_and_a_program_that_cannot_start_are_three_replies() {
+    let slow = Site::new("#!/bin/sh\nsleep 1000\n").check();
+    assert!(
+        matches!(&slow, Reply::TimedOut(why) if why.contains("timed out after 1.5s")),
+        "{slow:?}"
+    );
+    let killed = Site::new("#!/bin/sh\nkill -SEGV $$\n").check();
+    assert!(
+        matches!(&killed, Reply::Failed(why) if why.contains("SIGSEGV")),
+        "{killed:?}"
+    );
+    let site = Site::new("#!/bin/sh\n");
+    let absent = site.call("absent");
+    assert!(
+        matches!(&absent, Reply::Failed(why) if why.contains("no such program")),
+        "{absent:?}"
+    );
+    site.mode("check", 0o644);
+    let plain = site.check();
+    assert!(
+        matches!(&plain, Reply::Failed(why) if why.contains("permission denied")),
+        "{plain:?}"
+    );
+}
+
+#[test]
+fn a_program_that_others_can_write_is_refused() {
+    let site = Site::new("#!/bin/sh\nexit 0\n");
+    for mode in [0o757, 0o775] {
+        site.mode("check", mode);
+        let reply = site.check();
+        assert!(
+            matches!(&reply, Reply::Refused(why) if why.contains("no write permission for group and others")),
+            "{reply:?}"
+        );
+    }
+    site.mode("check", 0o755);
+    assert!(matches!(site.check(), Reply::Ended { code: 0, .. }));
+    fs::set_permissions(site.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(site.check(), Reply::Refused(_)), "its folder");
+}
+
+#[test]
+fn two_runs_of_a_name_never_overlap() {
+    let site =
+        Site::new("#!/bin/sh\nmkdir \"${0%/*}/running\" || exit 9\nsleep 0.3\nrmdir \"${0%/*}/running\"\n");
+    let replies: Vec<Reply> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..6).map(|_| scope.spawn(|| site.check())).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    let ended = |reply: &&Reply| matches!(reply, Reply::Ended { code: 0, .. });
+    assert!(replies.iter().filter(ended).count() >= 1, "{replies:?}");
+    for reply in &replies {
+        assert!(
+            ended(&reply) || matches!(reply, Reply::Refused(why) if why.contains("has not ended")),
+            "{reply:?}"
+        );
+    }
+}
