@@ -37,7 +37,7 @@ fn write(dir: &Path, name: &str, text: &str) -> String {
 fn an_output_that_cannot_be_written_does_not_change_the_verdict() {
     let dir = tempfile::tempdir().unwrap();
     let run_dir = dir.path().to_str().unwrap();
-    for (health, expected) in [("healthy", 0), ("unhealthy", 1), ("unknown", 2)] {
+    for (health, expected, nagios) in [("healthy", 0, 0), ("unhealthy", 1, 2), ("unknown", 2, 3)] {
         let verdict =
             format!(r#"{{"health":"{health}","text":"t","boot":"b","at_ms":10000,"valid_until_ms":55000}}"#);
         write(dir.path(), "verdict", &verdict);
@@ -50,6 +50,12 @@ fn an_output_that_cannot_be_written_does_not_change_the_verdict() {
         ];
         for output in OUTPUTS {
             assert_eq!(exit(&args, output), Some(expected), "{health} {output}");
+            let nagios_args = [&args[..], &["--format", "nagios"]].concat();
+            assert_eq!(
+                exit(&nagios_args, output),
+                Some(nagios),
+                "nagios {health} {output}"
+            );
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Mode;
 use super::book::Book;
+use super::checks::is_of_site;
 use super::drain::State as DrainState;
 use super::finding;
 use super::incident::{Incident, Seen, Status};
@@ -22,9 +23,12 @@ pub(super) struct Shown<'a> {
     pub pause: Option<Pause>,
 }
 
-/// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`.
+/// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`. Pages show it: of a command of the site it has the check, not
+/// what the command printed.
 pub(super) fn line(incident: &Incident) -> String {
-    let detail = incident.root().map_or("", |r| r.detail.as_str());
+    let detail = incident
+        .root()
+        .map_or("", |r| if is_of_site(&r.check) { &r.check } else { &r.detail });
     format!(
         "{detail} {} act={} id={}",
         incident.subject,

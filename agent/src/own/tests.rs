@@ -6,6 +6,7 @@ mod pages;
 use super::*;
 use exposition::parse::parse;
 use exposition::{Encoder, Format, Selection};
+use model::commands::{CommandResult, CommandRun, CommandState};
 use model::snapshot::DeviceState;
 
 fn page_of(page: &Page, live: Option<&Live>, format: Format) -> String {
@@ -74,6 +75,61 @@ fn a_whole_page_is_strictly_well_formed() {
     assert_eq!(
         page.value("nodewarden_start_timestamp_seconds", &[]),
         Some("1700000000.5")
+    );
+}
+
+/// `nodewarden_would_drain_total` of a check of the site begins with 0, as that of every other check.
+#[test]
+fn each_command_of_the_site_has_its_last_result_and_its_counts() {
+    let mut page = sample::page();
+    let mut snapshot = Snapshot::clone(&page.snapshot);
+    let state = |name: &str, age, result| {
+        let mut state = CommandState::new(format!("site-{name}"), Duration::from_secs(180));
+        state.ended(CommandRun {
+            at: snapshot.at - Duration::from_secs(age),
+            took: Duration::from_millis(1500),
+            result,
+            why: String::new(),
+            line: "secret".to_owned(),
+        });
+        state
+    };
+    snapshot.commands = [
+        state("good", 10, CommandResult::Healthy),
+        state("bad", 20, CommandResult::Unhealthy),
+        state("slow", 30, CommandResult::TimedOut),
+        state("old", 181, CommandResult::Unhealthy),
+        CommandState::new("site-new".to_owned(), Duration::from_secs(180)),
+    ]
+    .into();
+    page.snapshot = Arc::new(snapshot);
+    let text = text(&page);
+    assert!(!text.contains("secret"));
+    let text = parse(&text).unwrap();
+    let of = |metric, name: &str| text.value(metric, &[("check", &format!("site-{name}"))]);
+    for (name, healthy, age) in [
+        ("good", Some("1"), Some("10")),
+        ("bad", Some("0"), Some("20")),
+        ("slow", None, Some("30")),
+        ("old", None, Some("181")),
+        ("new", None, None),
+    ] {
+        assert_eq!(of("nodewarden_command_healthy", name), healthy, "{name}");
+        assert_eq!(of("nodewarden_command_age_seconds", name), age, "{name}");
+        let took = of("nodewarden_command_duration_seconds", name);
+        assert_eq!(took, age.map(|_| "1.5"), "{name}");
+        assert_eq!(of("nodewarden_would_drain_total", name), Some("0"), "{name}");
+        let runs = [("check", &*format!("site-{name}")), ("result", "timed_out")];
+        let count = if name == "slow" { "1" } else { "0" };
+        assert_eq!(
+            text.value("nodewarden_command_runs_total", &runs),
+            Some(count),
+            "{name}"
+        );
+    }
+    assert_eq!(
+        text.value("nodewarden_drains_total", &[("check", "custom-check")]),
+        None
     );
 }
 

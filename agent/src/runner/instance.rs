@@ -123,7 +123,7 @@ fn perform(line: &[u8], locks: &Path, config: &ConfigArgs) -> (Reply, Option<(Co
 
 /// Whether only root or our own user can have written the program, and it sets no state of the node itself.
 fn check_program(program: &Path, command: &[String]) -> Result<(), String> {
-    match files::is_trusted(program) {
+    match files::is_trusted_program(program) {
         // exec(2) reports it.
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         found => found.map_err(|e| format!("{}: {e}", program.display()))?,

@@ -141,8 +141,21 @@ fn a_program_that_others_can_write_is_refused() {
     }
     site.mode("check", 0o755);
     assert!(matches!(site.check(), Reply::Ended { code: 0, .. }));
-    fs::set_permissions(site.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(matches!(site.check(), Reply::Refused(_)), "its folder");
+    // The configuration is elsewhere, in a folder that stays closed.
+    let folder = site.path("bin");
+    fs::create_dir(&folder).unwrap();
+    fs::rename(site.path("check"), folder.join("check")).unwrap();
+    let text = fs::read_to_string(site.path("n.toml")).unwrap();
+    site.write("n.toml", &text.replace("/check\"", "/bin/check\""));
+    for (mode, is_refused) in [(0o775, false), (0o777, true), (0o1777, false)] {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        let reply = site.check();
+        assert_eq!(
+            matches!(reply, Reply::Refused(_)),
+            is_refused,
+            "{mode:o}: {reply:?}"
+        );
+    }
 }
 
 #[test]

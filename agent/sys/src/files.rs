@@ -74,17 +74,36 @@ pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
 /// # Errors
 /// The wrong owner or mode, or of stat(2).
 pub fn is_trusted(path: &Path) -> io::Result<()> {
+    trust(path, 0o022, "group and others")
+}
+
+/// The same for a program. Its folder may be writable for its group: /usr/local/sbin of Debian can belong to the group staff,
+/// whose members are as good as root.
+///
+/// # Errors
+/// The wrong owner or mode, or of stat(2).
+pub fn is_trusted_program(path: &Path) -> io::Result<()> {
+    trust(path, 0o002, "others")
+}
+
+/// `open`: the bits that a folder must not have.
+fn trust(path: &Path, open: u32, whose: &str) -> io::Result<()> {
     let own = nix::unistd::geteuid().as_raw();
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     for part in [Some(path), folder].into_iter().flatten() {
         let found = fs::metadata(part)?;
         let (uid, mode) = (found.uid(), found.mode());
+        let (open, whose) = if found.is_dir() {
+            (open, whose)
+        } else {
+            (0o022, "group and others")
+        };
         // In a folder with the sticky bit others cannot replace the file.
-        let open = mode & 0o022 != 0 && !(found.is_dir() && mode & 0o1000 != 0);
-        if (uid != 0 && uid != own) || open {
+        let is_open = mode & open != 0 && !(found.is_dir() && mode & 0o1000 != 0);
+        if (uid != 0 && uid != own) || is_open {
             let part = part.display();
             return Err(io::Error::other(format!(
-                "{part} has owner {uid} and mode {:o}, expected owner 0 and no write permission for group and others",
+                "{part} has owner {uid} and mode {:o}, expected owner 0 and no write permission for {whose}",
                 mode & 0o7777
             )));
         }

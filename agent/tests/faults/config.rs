@@ -115,3 +115,40 @@ fn a_wrong_option_is_an_error_even_where_a_good_configuration_is_kept() {
         node.daemon().stderr()
     );
 }
+
+/// It would drain and resume the node on its own.
+#[test]
+fn nhc_that_marks_nodes_is_refused_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("n.toml");
+    let check = |arguments: &str| {
+        let text = format!(
+            "[commands.nhc]\ncommand = [\"/usr/sbin/nhc\"{arguments}]\ntimeout = \"1m\"\n\
+             \n[[health.command]]\nname = \"nhc\"\ncommand = \"nhc\"\n"
+        );
+        fs::write(&file, text).unwrap();
+        let mut command = std::process::Command::new(program());
+        let output = command
+            .args(["config", "check", "--config"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, text) = check("");
+    assert_eq!(code, Some(1));
+    for part in [
+        "n.toml:5:1: health.command \"nhc\"",
+        "expected the argument MARK_OFFLINE=0",
+        "drains and resumes",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(
+        check(", \"MARK_OFFLINE=0\", \"TIMEOUT=20\""),
+        (Some(0), String::new())
+    );
+}

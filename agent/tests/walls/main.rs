@@ -16,6 +16,7 @@
 mod common;
 
 mod access;
+mod checks;
 mod hostile_worker;
 mod parent;
 mod process_table;

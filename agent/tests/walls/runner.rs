@@ -164,7 +164,10 @@ fn one_of_a_name_at_a_time_and_its_whole_group_ends_at_the_limit() {
         );
         assert_eq!(site.call("hello")["ended"]["code"], 3, "another name");
         let reply = first.join().unwrap();
-        assert!(reply["failed"].as_str().unwrap().contains("timed out"), "{reply}");
+        assert!(
+            reply["timed_out"].as_str().unwrap().contains("timed out"),
+            "{reply}"
+        );
     });
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
     let pid = fs::read_to_string(&site.pid_file).unwrap();
@@ -177,7 +180,7 @@ fn one_of_a_name_at_a_time_and_its_whole_group_ends_at_the_limit() {
         "the process in the background is gone, too"
     );
     let again = site.call("slow");
-    assert!(again["failed"].is_string(), "the lane is free again: {again}");
+    assert!(again["timed_out"].is_string(), "the lane is free again: {again}");
 }
 
 #[test]

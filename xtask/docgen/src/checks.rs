@@ -1,6 +1,6 @@
 //! docs/checks.md, from the table of checks.
 
-use health::checks::{CHECKS, Check, May, Scope};
+use health::checks::{CHECKS, Check, May, Scope, custom_check};
 
 use crate::cell;
 
@@ -31,6 +31,7 @@ fn row(check: &Check) -> String {
         Scope::Shared => "shared",
     };
     let most = match check.may {
+        _ if check.id == custom_check::CHECK.id => "observe; comment or drain if its row sets it",
         May::ObserveOrDrain => "observe; comment or drain if `health.checks` sets it",
         May::CommentOrDrain => "comment; drain if `health.checks` sets it",
         may => may.by_default().word(),

@@ -20,6 +20,9 @@ const DOC: &str = "usr/share/doc/nodewarden";
 /// What Prometheus may load.
 const RULES: &str = "alerts/jobs.rules.yml";
 
+/// What node-problem-detector may load.
+const DETECTOR: &str = "packaging/node-problem-detector/nodewarden.json";
+
 /// Files of the repository, and their paths in the package.
 const FILES: &[(&str, &str)] = &[
     (
@@ -48,6 +51,10 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("packaging/healthcheck", HEALTHCHECK),
     (RULES, "usr/share/doc/nodewarden/jobs.rules.yml"),
+    (
+        DETECTOR,
+        "usr/share/nodewarden/node-problem-detector/nodewarden.json",
+    ),
     (
         "packaging/deb/lintian-overrides",
         "usr/share/lintian/overrides/nodewarden",
@@ -268,6 +275,75 @@ mod tests {
         let (from, to) = FILES.iter().find(|(from, _)| *from == RULES).unwrap();
         assert!(cmd::root().join(from).is_file() && to.starts_with(DOC), "{from}");
         let page = fs::read_to_string(cmd::root().join("docs/operations/prometheus.md")).unwrap();
+        assert!(page.contains(&format!("/{to}")), "{to}");
+    }
+
+    /// The fields and rules of node-problem-detector (pkg/custompluginmonitor/types, commit 01a6793b).
+    #[test]
+    fn the_configuration_of_node_problem_detector_is_one_and_starts_check() {
+        let text = fs::read_to_string(cmd::root().join(DETECTOR)).unwrap();
+        let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let known = |value: &serde_json::Value, names: &[&str]| {
+            for name in value.as_object().unwrap().keys() {
+                assert!(names.contains(&name.as_str()), "{name}");
+            }
+        };
+        known(
+            &all,
+            &[
+                "plugin",
+                "pluginConfig",
+                "source",
+                "metricsReporting",
+                "conditions",
+                "rules",
+            ],
+        );
+        let plugin = &all["pluginConfig"];
+        known(
+            plugin,
+            &[
+                "invoke_interval",
+                "timeout",
+                "max_output_length",
+                "concurrency",
+                "enable_message_change_based_condition_update",
+                "skip_initial_status",
+            ],
+        );
+        assert_eq!(all["plugin"], "custom");
+        // The age in the line changes each time.
+        assert_eq!(plugin["enable_message_change_based_condition_update"], false);
+        let seconds = |value: &serde_json::Value| -> u64 {
+            value
+                .as_str()
+                .unwrap()
+                .strip_suffix('s')
+                .unwrap()
+                .parse()
+                .unwrap()
+        };
+        assert!(seconds(&plugin["timeout"]) < seconds(&plugin["invoke_interval"]));
+        let conditions = all["conditions"].as_array().unwrap();
+        for condition in conditions {
+            known(condition, &["type", "reason", "message"]);
+        }
+        let rules = all["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), 1);
+        for rule in rules {
+            known(rule, &["type", "condition", "reason", "path", "args", "timeout"]);
+            assert_eq!(rule["type"], "permanent");
+            assert!(
+                conditions
+                    .iter()
+                    .any(|condition| condition["type"] == rule["condition"])
+            );
+            assert_eq!(rule["path"], format!("/{BINARY}"));
+            assert_eq!(rule["args"], serde_json::json!(["check"]));
+            assert!(seconds(&rule["timeout"]) <= seconds(&plugin["timeout"]));
+        }
+        let (_, to) = FILES.iter().find(|(from, _)| *from == DETECTOR).unwrap();
+        let page = fs::read_to_string(cmd::root().join("docs/operations/custom-checks.md")).unwrap();
         assert!(page.contains(&format!("/{to}")), "{to}");
     }
 

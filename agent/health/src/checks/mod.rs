@@ -275,6 +275,11 @@ mod tests {
     fn every_row_is_complete() {
         for check in CHECKS {
             assert_eq!(check.runbook, format!("docs/runbooks/{}.md", check.id));
+            assert!(
+                !is_of_site(check.id),
+                "{}: an id that a site may choose",
+                check.id
+            );
             if check.scope == Scope::Shared {
                 assert!(check.may.by_default() < Mode::Drain, "{}", check.id);
             }

@@ -6,7 +6,7 @@ use collectors::COLLECTORS;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::drain::DrainReport;
-use super::{CollectorReport, IncidentReport, LateDevice, StatusReport, WorkerReport};
+use super::{CollectorReport, CommandReport, IncidentReport, LateDevice, StatusReport, WorkerReport};
 use crate::http::control::GpuView;
 use crate::screen::is_hidden;
 use health::Mode;
@@ -72,6 +72,7 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
                     (gpus(&report.gpus))
                     (collectors(&report.collectors))
                     (workers(&report.workers))
+                    (commands(&report.commands))
                     (links())
                     p class="soft" {
                         "nodewarden " (report.nodewarden) ", running for " (span(age(report.at, report.started)))
@@ -209,6 +210,27 @@ fn late(d: &LateDevice) -> Markup {
         }
         @if !d.wait_channel.is_empty() { " in " code { (visible(&d.wait_channel)) } }
         @if !d.call.is_empty() { ", " code { (visible(&d.call)) } }
+    }
+}
+
+fn commands(all: &[CommandReport]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h2 { "Site checks" }
+            div class="card" {
+                table {
+                    tr { th { "Check" } th { "Result" } th.n { "Age" } th.n { "Took" } }
+                    @for c in all {
+                        tr class=(match c.result { "healthy" => "", "none" => "soft", _ => "bad" }) {
+                            td { (visible(&c.check)) }
+                            td { (c.result) }
+                            td.n { @if let Some(age) = c.age { (span(i64::try_from(age).unwrap_or(i64::MAX))) } }
+                            td.n { @if let Some(took) = c.took { (format!("{took:.1} s")) } }
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -222,7 +222,12 @@ fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
         id: i.id.clone(),
         check: i.check.clone(),
         subject: i.subject.clone(),
-        detail: i.detail.clone(),
+        detail: if checks::is_of_site(&i.check) {
+            // What a script prints may name a user.
+            "reported by a command of the site".to_owned()
+        } else {
+            i.detail.clone()
+        },
         remedy: i.act.clone(),
         acts: i.acts,
         drains: i.drains,

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::own::sample;
 use health::view::View;
+use model::commands::{CommandResult, CommandRun, CommandState};
 use model::snapshot::DeviceState;
 
 const WALL: i64 = 1_700_007_384;
@@ -44,6 +45,50 @@ fn the_json_holds_its_fields() {
         json["workers"].as_array().unwrap().len(),
         collectors::DOMAINS.len()
     );
+}
+
+/// What a script prints may name a user.
+#[test]
+fn commands_of_the_site_are_shown_without_their_output() {
+    let mut page = sample::page();
+    let mut snapshot = Snapshot::clone(&page.snapshot);
+    let mut state = CommandState::new("site-disk".to_owned(), Duration::from_secs(180));
+    state.ended(CommandRun {
+        at: NOW - Duration::from_secs(75),
+        took: Duration::from_millis(1250),
+        result: CommandResult::Unhealthy,
+        why: "exit code 1".to_owned(),
+        line: "alice fills /scratch".to_owned(),
+    });
+    snapshot.commands = [state, CommandState::new("site-new".to_owned(), Duration::MAX)].into();
+    page.snapshot = Arc::new(snapshot);
+    let mut view = sample::view();
+    view.incidents[0].check = "site-disk".to_owned();
+    view.incidents[0].detail = "alice fills /scratch".to_owned();
+    page.view = Arc::new(view);
+    let json = json(&page);
+    assert_eq!(
+        json["commands"],
+        serde_json::json!([
+            { "check": "site-disk", "result": "unhealthy", "age": 75, "took": 1.25 },
+            { "check": "site-new", "result": "none", "age": null, "took": null },
+        ])
+    );
+    assert_eq!(
+        json["incidents"][0]["detail"],
+        "reported by a command of the site"
+    );
+    assert_eq!(json["incidents"][0]["runbook"], "docs/runbooks/custom-check.md");
+    let html = render(&report(&page));
+    for part in [
+        "<td>site-disk</td><td>unhealthy</td>",
+        "1 min 15 s",
+        "<td>site-new</td><td>none</td>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert!(!html.contains("alice") && !json.to_string().contains("alice"));
+    assert!(!render(&report(&sample::page())).contains("Site checks"));
 }
 
 #[test]

@@ -14,6 +14,35 @@ fn status() -> NodeStatus {
 }
 
 #[test]
+fn commands_of_the_site_have_a_table() {
+    let mut status = status();
+    assert!(!show(&status, NOW, &PLAIN).contains("site check"));
+    let command = |check: &str, result: &str, why: &str, ms| CommandView {
+        check: check.to_owned(),
+        result: result.to_owned(),
+        why: why.to_owned(),
+        age_ms: ms,
+        took_ms: ms,
+    };
+    status.commands = vec![
+        command(
+            "site-nhc",
+            "timed_out",
+            "timed out after 20s and was killed",
+            Some(20_150),
+        ),
+        command("site-scratch", "none", "", None),
+    ];
+    let text = show(&status, NOW, &PLAIN);
+    let expected = "\
+site check    result      age    took
+site-nhc      timed_out  20 s  20.1 s  timed out after 20s and was killed
+site-scratch  none
+";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn the_page_says_everything_at_a_glance() {
     let since = short_time(1_700_000_000);
     let version = env!("CARGO_PKG_VERSION");
