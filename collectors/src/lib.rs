@@ -101,6 +101,12 @@ pub trait Devices: Send {
         false
     }
 
+    /// Whether a call of an earlier scan has not returned: until then, the process of a driver that must not be signalled
+    /// does not end.
+    fn is_asking(&self) -> bool {
+        false
+    }
+
     /// State that the next worker's list needs and that the devices may no longer provide by then, as of the last
     /// scan. Read after each scan, kept by the daemon. `None`: no state.
     fn notes(&self) -> Option<String> {

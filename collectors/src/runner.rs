@@ -215,6 +215,11 @@ impl Runner {
         self.shared.disposal.is_busy()
     }
 
+    /// Whether a call of the list has not returned that no reading waits for.
+    pub fn is_asking(&self) -> bool {
+        self.shared.lock().is_asking()
+    }
+
     /// Devices that were left open permanently, because the closing of an earlier one is stuck.
     pub fn left_open(&self) -> u64 {
         self.shared.disposal.leaked()

@@ -360,7 +360,9 @@ fn in_flight(state: &TaskState) -> bool {
     match &state.phase {
         SourcePhase::Opening { .. } => true,
         SourcePhase::NotOpen { .. } => false,
-        SourcePhase::Open(runner) => runner.busy().next().is_some() || runner.is_closing(),
+        SourcePhase::Open(runner) => {
+            runner.busy().next().is_some() || runner.is_closing() || runner.is_asking()
+        }
     }
 }
 

@@ -87,8 +87,12 @@ impl GpuState {
     /// Applies the result of the last scan. Returns why the GPU cannot be queried, if so.
     fn refresh(&mut self, gpu: &str, inventory: &Inventory) -> Result<(), Code> {
         let generation = Some(inventory.generation());
-        let entry = inventory.get(gpu).ok_or(Code::NOT_FOUND)?;
-        self.identity = entry.identity;
+        let mut entry = inventory.get(gpu).ok_or(Code::NOT_FOUND)?;
+        self.identity = Arc::clone(&entry.identity);
+        if let Some(index) = entry.awaited {
+            entry = inventory.ask(gpu, index)?;
+            self.identity = entry.identity;
+        }
         let handle = entry.handle?;
         let scanned = self.generation != generation;
         self.generation = generation;

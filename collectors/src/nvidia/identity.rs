@@ -40,6 +40,9 @@ pub(super) fn nameless(pci: &str) -> String {
     format!("pci:{pci}")
 }
 
+/// The label of a GPU of which only the driver's index is known begins with this.
+const UNNAMED: &str = "index:";
+
 /// An address in sysfs format.
 pub(super) fn address(pci: &PciInfo) -> Option<String> {
     let (domain, bus, device) = pci.address;
@@ -114,6 +117,21 @@ impl Identity {
             if text.is_empty() {
                 text.clone_from(known);
             }
+        }
+    }
+
+    /// Whether only its index is known.
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.gpu.starts_with(UNNAMED)
+    }
+
+    /// A GPU of which only the driver's index is known.
+    pub(super) fn of_index(index: u32, driver: &str) -> Self {
+        Self {
+            gpu: format!("{UNNAMED}{index}"),
+            index: index.to_string(),
+            driver: driver.to_owned(),
+            ..Self::default()
         }
     }
 

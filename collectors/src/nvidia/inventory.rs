@@ -16,6 +16,8 @@ pub(super) struct InventoryEntry {
     pub(super) identity: Arc<Identity>,
     /// The GPU's handle, or why it cannot be queried.
     pub(super) handle: Result<Handle, Code>,
+    /// Its index, if the driver has not answered the scan about it: its own reading asks for the handle.
+    pub(super) awaited: Option<u32>,
     /// The session of the handle: a handle of an earlier session is invalid.
     pub(super) opened: u64,
 }
@@ -100,6 +102,30 @@ impl Inventory {
     /// The entry with this label.
     pub(super) fn get(&self, gpu: &str) -> Option<InventoryEntry> {
         self.lock().get(gpu).cloned()
+    }
+
+    /// The GPU that the last scan got no answer about, asked on the calling thread. It may wait for ever.
+    pub(super) fn ask(&self, gpu: &str, index: u32) -> Result<InventoryEntry, Code> {
+        let driver = self.library.driver_version().unwrap_or_default();
+        let handle = self.library.handle(index)?;
+        let identity = Identity::ask(self.library, handle, index, &driver)?;
+        if identity.gpu != gpu {
+            // The next scan names it.
+            return Err(Code::TIMEOUT);
+        }
+        let entry = InventoryEntry {
+            identity: Arc::new(identity),
+            handle: Ok(handle),
+            awaited: None,
+            opened: self.session(),
+        };
+        let mut entries = self.lock();
+        if let Some(known) = entries.get_mut(gpu).filter(|e| e.awaited == Some(index)) {
+            known.clone_from(&entry);
+            // The watcher registers events of GPUs that a scan found.
+            self.suspect();
+        }
+        Ok(entry)
     }
 
     /// Requests a scan before the next reading.

@@ -10,10 +10,17 @@ use super::inventory::{Inventory, InventoryEntry};
 use super::kernel::{DriverFiles, DriverState};
 use super::notes;
 use crate::sys::nvml::{Code, Handle};
+use crate::sys::patience::OneAway;
 use crate::{BootId, Device, Devices, Error};
 
 /// A missing GPU is looked for again after this: a scan queries every GPU.
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// How long the first scan waits for the answer about one GPU: the driver may have to initialise it first.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// The same for later scans. A known GPU keeps its handle, and no page waits for the scan.
+const LATER: Duration = Duration::from_millis(200);
 
 /// More GPUs than any node has: a higher count is invalid.
 const MOST: u32 = 256;
@@ -29,6 +36,22 @@ pub(super) struct Nvidia {
     scanned: Option<Instant>,
     /// The driver must be reopened.
     reopen: bool,
+    /// The questions about GPUs, by index or address: one that does not return costs only its own GPU.
+    questions: BTreeMap<String, OneAway>,
+    /// How long an answer about one GPU is waited for.
+    patience: Duration,
+}
+
+/// What the driver answered about the GPUs that it counts.
+#[derive(Default)]
+struct Counted {
+    /// By label.
+    found: BTreeMap<String, InventoryEntry>,
+    /// The codes of those that it does not open.
+    refused: Vec<Code>,
+    /// The indexes of those without an answer.
+    awaited: Vec<u32>,
+    total: usize,
 }
 
 impl Nvidia {
@@ -47,7 +70,24 @@ impl Nvidia {
             inventory,
             scanned: None,
             reopen: false,
+            questions: BTreeMap::new(),
+            patience: FIRST,
         }
+    }
+
+    /// Asks one question about one GPU, on a thread of its own. `None`: no answer yet.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        gpu: String,
+        question: impl FnOnce(&Inventory) -> Result<T, Code> + Send + 'static,
+    ) -> Option<Result<T, Code>> {
+        let inventory = Arc::clone(&self.inventory);
+        let asked = self.questions.entry(gpu).or_default();
+        asked.ask_within(self.patience, move || {
+            // The driver is not closed while the question is inside.
+            let _inside = inventory.enter().ok_or(Code::NOT_READY)?;
+            question(&inventory)
+        })
     }
 
     /// Reopens the driver after it was reloaded. Only while no thread is inside it: a stuck driver would also block
@@ -75,28 +115,72 @@ impl Nvidia {
         Ok(())
     }
 
-    /// The GPUs that the driver counts, by label, and those that it counts and does not open.
-    fn counted(&self) -> Result<(BTreeMap<String, InventoryEntry>, Vec<Code>), Code> {
+    /// The GPUs that the driver counts. Each is asked about separately: the driver may never answer about one of them.
+    fn counted(&mut self) -> Result<Counted, Code> {
         let library = self.inventory.library;
         let driver = library.driver_version().unwrap_or_default();
-        let (mut found, mut refused) = (BTreeMap::new(), Vec::new());
-        for index in 0..library.count()?.min(MOST) {
-            let asked = library
-                .handle(index)
-                .and_then(|handle| Ok((handle, Identity::ask(library, handle, index, &driver)?)));
+        let count = library.count()?.min(MOST);
+        let mut counted = Counted {
+            total: usize::try_from(count).unwrap_or(usize::MAX),
+            ..Counted::default()
+        };
+        for index in 0..count {
+            let driver = driver.clone();
+            let asked = self.ask(format!("index {index}"), move |inventory| {
+                let handle = inventory.library.handle(index)?;
+                let identity = Identity::ask(inventory.library, handle, index, &driver)?;
+                Ok(InventoryEntry {
+                    identity: Arc::new(identity),
+                    handle: Ok(handle),
+                    awaited: None,
+                    opened: inventory.session(),
+                })
+            });
             match asked {
-                Ok((handle, identity)) => {
-                    let entry = InventoryEntry {
-                        identity: Arc::new(identity),
-                        handle: Ok(handle),
-                        opened: self.inventory.session(),
-                    };
-                    found.insert(entry.identity.gpu.clone(), entry);
+                Some(Ok(entry)) => {
+                    counted.found.insert(entry.identity.gpu.clone(), entry);
                 }
-                Err(code) => refused.push(code),
+                Some(Err(code)) => counted.refused.push(code),
+                None => counted.awaited.push(index),
             }
         }
-        Ok((found, refused))
+        Ok(counted)
+    }
+
+    /// The GPU with that index, about which the driver has not answered.
+    fn awaited(&self, index: u32, before: &BTreeMap<String, InventoryEntry>, counted: &Counted) -> InventoryEntry {
+        let is_free = |pci: &str| counted.found.values().all(|e| e.identity.pci != pci);
+        let is_new = |e: &&InventoryEntry| !counted.found.contains_key(&e.identity.gpu) && !e.identity.is_unnamed();
+        let known = before.values().filter(is_new);
+        let mut known = known.filter(|e| e.identity.index == index.to_string() && is_free(&e.identity.pci));
+        if let Some(entry) = known.next() {
+            let entry = entry.clone();
+            let is_open = entry.handle.is_ok() && entry.opened == self.inventory.session();
+            return if is_open { entry } else { self.later(index, entry.identity) };
+        }
+        // The library numbers GPUs in the order of their addresses.
+        let mut bound = self.kernel.bound().unwrap_or_default();
+        bound.sort_unstable();
+        let place = usize::try_from(index).ok().filter(|_| bound.len() == counted.total);
+        let pci = place.and_then(|at| bound.get(at)).filter(|pci| is_free(pci));
+        match pci {
+            Some(pci) => {
+                let entry = self.absent(pci, before, Code::TIMEOUT);
+                self.later(index, entry.identity)
+            }
+            None => self.later(index, Arc::new(Identity::of_index(index, ""))),
+        }
+    }
+
+    /// An entry whose own reading asks for the handle.
+    fn later(&self, index: u32, mut identity: Arc<Identity>) -> InventoryEntry {
+        Arc::make_mut(&mut identity).index = index.to_string();
+        InventoryEntry {
+            identity,
+            handle: Err(Code::TIMEOUT),
+            awaited: Some(index),
+            opened: self.inventory.session(),
+        }
     }
 
     /// The identity of a GPU at that address that the driver does not open.
@@ -114,13 +198,18 @@ impl Nvidia {
         InventoryEntry {
             identity,
             handle: Err(code),
+            awaited: None,
             opened: self.inventory.session(),
         }
     }
 
     /// The handle of the GPU at that address, or the error.
-    fn ask_by_address(&self, pci: &str) -> Result<Handle, Code> {
-        self.inventory.library.handle_by_pci(pci)
+    fn ask_by_address(&mut self, pci: &str) -> Result<Handle, Code> {
+        let address = pci.to_owned();
+        let asked = self.ask(pci.to_owned(), move |inventory| {
+            inventory.library.handle_by_pci(&address)
+        });
+        asked.unwrap_or(Err(Code::TIMEOUT))
     }
 
     fn find(&mut self) -> Result<BTreeMap<String, InventoryEntry>, Code> {
@@ -138,8 +227,14 @@ impl Nvidia {
             }
             counted => counted,
         };
-        let (mut found, refused) = counted?;
+        let mut counted = counted?;
         let before = self.inventory.entries();
+        for index in std::mem::take(&mut counted.awaited) {
+            let entry = self.awaited(index, &before, &counted);
+            tracing::debug!(index, gpu = entry.identity.gpu, "no answer of the driver yet");
+            counted.found.insert(entry.identity.gpu.clone(), entry);
+        }
+        let Counted { mut found, refused, .. } = counted;
         for (gpu, entry) in &mut found {
             if let Some(known) = before.get(gpu) {
                 Arc::make_mut(&mut entry.identity).fill(&known.identity);
@@ -164,7 +259,7 @@ impl Nvidia {
             let pci = &entry.identity.pci;
             let given_away = !pci.is_empty() && self.kernel.bound().is_some() && self.kernel.is_there(pci);
             let replaced = !pci.is_empty() && found.values().any(|e| e.identity.pci == *pci);
-            if !found.contains_key(&gpu) && !given_away && !replaced {
+            if !found.contains_key(&gpu) && !given_away && !replaced && !entry.identity.is_unnamed() {
                 let code = entry.handle.err().unwrap_or(Code::GPU_IS_LOST);
                 let code = refused.next().unwrap_or(code);
                 found.insert(
@@ -172,6 +267,7 @@ impl Nvidia {
                     InventoryEntry {
                         identity: entry.identity,
                         handle: Err(code),
+                        awaited: None,
                         opened: self.inventory.session(),
                     },
                 );
@@ -221,7 +317,12 @@ impl Devices for Nvidia {
             .collect();
         self.inventory.replace(found);
         self.scanned = Some(Instant::now());
+        self.patience = LATER;
         Ok(devices)
+    }
+
+    fn is_asking(&self) -> bool {
+        self.questions.values().any(OneAway::is_away)
     }
 
     fn changed(&mut self) -> bool {
@@ -250,6 +351,7 @@ impl Devices for Nvidia {
             let entry = InventoryEntry {
                 identity: Arc::new(identity),
                 handle: Err(Code::GPU_IS_LOST),
+                awaited: None,
                 opened: self.inventory.session(),
             };
             (entry.identity.gpu.clone(), entry)

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests build the trees that they read")]
 
+mod blocked;
 mod changes;
 mod cost;
 mod events;

@@ -174,6 +174,11 @@ impl Work {
         list.into_iter().chain(devices).collect()
     }
 
+    /// Whether a call of the list has not returned. While a reader uses the list, the reading is not over.
+    pub(super) fn is_asking(&self) -> bool {
+        self.devices.as_ref().is_some_and(|devices| devices.is_asking())
+    }
+
     /// Queues all idle devices that are due as a batch. False: there are none.
     pub(super) fn submit(&mut self) -> bool {
         self.idle.sort_unstable_by_key(|s| s.number);

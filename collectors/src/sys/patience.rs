@@ -17,6 +17,20 @@ pub(crate) struct OneAway {
 impl OneAway {
     /// The answer. `None`: it takes longer than 100 ms, or an earlier question has not returned.
     pub(crate) fn ask<T: Send + 'static>(&self, question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        self.ask_within(PATIENCE, question)
+    }
+
+    /// Whether a question has not returned.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Acquire)
+    }
+
+    /// As [`Self::ask`], with another limit than 100 ms.
+    pub(crate) fn ask_within<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        question: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         if self.is_away.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -33,7 +47,7 @@ impl OneAway {
             self.is_away.store(false, Ordering::Release);
             return None;
         }
-        answer.recv_timeout(PATIENCE).ok()
+        answer.recv_timeout(patience).ok()
     }
 }
 

@@ -75,8 +75,10 @@ pub struct Rule {
 pub enum Fault {
     /// That return code, known or not.
     Code(u32),
-    /// It returns after the fault was lifted.
+    /// It sleeps (state S) and returns after the fault was lifted.
     Blocks,
+    /// It runs (state R) and returns after the fault was lifted.
+    Spins,
     /// It takes that many milliseconds longer.
     Slow(u64),
     /// It succeeds, with all bits of the value set.

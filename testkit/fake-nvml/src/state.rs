@@ -156,7 +156,7 @@ impl Library {
         loop {
             let live = self.live();
             let mut garbage = false;
-            let mut blocked = false;
+            let (mut blocked, mut spins) = (false, false);
             for rule in live.control.rules.iter().filter(|r| r.field.is_none()) {
                 if !rule.is_about(function, gpu) {
                     continue;
@@ -165,6 +165,7 @@ impl Library {
                     Fault::Code(code) => return Err(*code),
                     Fault::Garbage => garbage = true,
                     Fault::Blocks => blocked = true,
+                    Fault::Spins => spins = true,
                     Fault::Slow(ms) if !slept => std::thread::sleep(std::time::Duration::from_millis(*ms)),
                     Fault::Slow(_) => {}
                     Fault::Segv => segv(),
@@ -173,6 +174,11 @@ impl Library {
             slept = true;
             match &self.control {
                 Some(file) if blocked => file.wait(live.generation, None),
+                Some(file) if spins => {
+                    while file.generation() == live.generation {
+                        std::hint::spin_loop();
+                    }
+                }
                 _ => return Ok(garbage),
             }
         }
