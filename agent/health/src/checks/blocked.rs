@@ -60,7 +60,7 @@ impl Watch for Blocked {
                 judged.push(self.one(judge, collector, device.subject.clone(), late, answered));
             }
             if rule.ends_unlisted && collector.late.is_empty() && collector.presence == Presence::Open {
-                judged.extend(unlisted(judge, rule, collector));
+                judged.extend(unlisted(judge, rule.id, collector));
             }
             let subject = Subject::new(SubjectKind::Worker, collector.spec.name);
             let late = collector.late.iter().min_by_key(|l| l.since);
@@ -81,7 +81,7 @@ impl Blocked {
         answered: bool,
     ) -> Judged<'a> {
         let rule = self.rule;
-        let key = key(rule, collector.spec.name, &subject);
+        let key = key(rule.id, collector.spec.name, &subject);
         let task = late.and_then(|l| l.task.clone()).filter(|t| (rule.is_blocked)(t));
         // A thread that is awake or elsewhere makes progress.
         let place = task.as_ref().map(|t| (t.tid, t.wchan.clone(), t.call.clone()));
@@ -113,17 +113,20 @@ impl Blocked {
     }
 }
 
-/// Blocked devices that are no longer listed.
-fn unlisted<'a>(judge: &Judge<'a>, rule: &'static Rule, collector: &CollectorState) -> Vec<Judged<'a>> {
+/// Blocked devices of a check that are no longer listed, as healthy.
+pub(super) fn unlisted<'a>(
+    judge: &Judge<'a>,
+    check: &'static str,
+    collector: &CollectorState,
+) -> Vec<Judged<'a>> {
     let name = collector.spec.name;
     let worker = Subject::new(SubjectKind::Worker, name);
-    let mut listed: Vec<String> = collector
-        .devices
-        .iter()
-        .map(|d| key(rule, name, &d.subject))
+    let devices = collector.devices.iter().map(|d| &d.subject);
+    let listed: Vec<String> = devices
+        .chain([&worker])
+        .map(|subject| key(check, name, subject))
         .collect();
-    listed.push(key(rule, name, &worker));
-    let of_collector = format!("{} {name} ", rule.id);
+    let of_collector = format!("{check} {name} ");
     let gone = judge
         .bad
         .iter()
@@ -136,14 +139,15 @@ fn unlisted<'a>(judge: &Judge<'a>, rule: &'static Rule, collector: &CollectorSta
             reading: Reading::Good,
             at: judge.snapshot.at,
             pace: &USUAL,
-            finding: Box::new(move |_| (rule.finding)(subject, &Task::default())),
+            finding: Box::new(move |_| Finding::of_condition(check, subject)),
         }
     })
     .collect()
 }
 
-fn key(rule: &Rule, collector: &str, subject: &Subject) -> String {
-    format!("{} {collector} {subject}", rule.id)
+/// The key of a condition of a device.
+pub(super) fn key(check: &str, collector: &str, subject: &Subject) -> String {
+    format!("{check} {collector} {subject}")
 }
 
 /// Wait channels of storage and memory: the filesystem is slow, often for all nodes.

@@ -13,7 +13,7 @@ pub static CHECK: Check = Check {
     fires_when: "The state of a GPU cannot be read: calls time out or return an unknown code. A call does not return for 25 s. Readings take longer than 3 s.",
     lasting: "8 consecutive readings, at least 120 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the GPU is read in time.",
-    ignored_when: "GPUs that are lost, refused or without power (`gpu-down`), in use by a diagnostic, or without driver. Threads that run, for 300 s. Missing permission and late readings: shown, never drain.",
+    ignored_when: "GPUs that are lost, refused or without power (`gpu-down`), in use by a diagnostic, or without driver. Threads that run. Missing permission and late readings: shown, never drain.",
     scope: Scope::Node,
     // The GPU may still work for jobs.
     may: May::CommentOrDrain,

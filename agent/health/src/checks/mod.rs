@@ -61,6 +61,7 @@ pub mod rdma_port_unreadable;
 pub mod rdma_retries_exceeded;
 pub(crate) mod rdma_scope;
 pub(crate) mod rdma_setup;
+pub mod reading_blocked;
 mod unreadable;
 mod watch;
 pub mod xid;
@@ -244,6 +245,7 @@ pub static CHECKS: &[&Check] = &[
     &profile::PORTS,
     &profile::MOUNTS,
     &profile::MODULES,
+    &reading_blocked::CHECK,
     &collector_silent::CHECK,
     &custom_check::CHECK,
 ];

@@ -66,6 +66,7 @@ pub static ORDER: &[(u8, &str, &str)] = &[
     (77, "rdma-pause-without-cnp", ""),
     (78, "rdma-configuration", "peers"),
     (78, "job-blocked", ""),
+    (78, "reading-blocked", ""),
     (78, "kernel-stall", ""),
     (78, "memory-exhausted", ""),
     (78, "mount-full", ""),

@@ -13,7 +13,7 @@ pub static CHECK: Check = Check {
     fires_when: "Reading the state of a port that was in use fails, or does not return for 25 s. Or its readings take longer than 3 s.",
     lasting: "8 consecutive readings, at least 120 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the state is read in time, or the port is no longer listed.",
-    ignored_when: "Ports that were never in use. Threads that run, for 300 s. Missing permission and late readings: shown, never drain.",
+    ignored_when: "Ports that were never in use. Threads that run. Missing permission and late readings: shown, never drain.",
     scope: Scope::Node,
     // A driver's recovery may take minutes, and jobs without RDMA still run.
     may: May::CommentOrDrain,

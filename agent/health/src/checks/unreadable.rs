@@ -45,10 +45,6 @@ pub(super) static PACE: Pace = Pace {
 /// A health tick does not wait longer for a device.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// After 5 min even a thread on a busy node has had a processor: a call that lasts longer does not return, whatever the
-/// state of its thread.
-const FOREVER: Duration = Duration::from_secs(300);
-
 /// Judges every device of the rule.
 pub(super) fn conditions<'a>(judge: &Judge<'a>, rule: &'static Rule) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
@@ -96,8 +92,7 @@ fn one<'a>(
 }
 
 fn fault(collector: &CollectorState, device: &DeviceState, rule: &Rule, at: Duration) -> Option<Fault> {
-    let waits = |late: &&Late| is_asleep(late) || at.saturating_sub(late.since) >= FOREVER;
-    if let Some(late) = device.late.as_ref().filter(waits) {
+    if let Some(late) = device.late.as_ref().filter(|late| is_asleep(late)) {
         let since = at.saturating_sub(late.since).as_secs();
         let is_slow = device.took >= PATIENCE;
         if is_slow || !device.shown(at, collector.max_age()) {
@@ -125,7 +120,7 @@ fn fault(collector: &CollectorState, device: &DeviceState, rule: &Rule, at: Dura
     })
 }
 
-/// A thread that is runnable waits for a processor: a job may use every core.
+/// A thread that is runnable waits for a processor: a job may use every core. Check `reading-blocked` reports it after 300 s.
 fn is_asleep(late: &Late) -> bool {
     late.task.as_ref().is_some_and(|task| task.state != 'R')
 }

@@ -46,6 +46,7 @@ mod rdma_pauses;
 mod rdma_quirks;
 mod rdma_scope;
 mod rdma_setup;
+mod reading_blocked;
 mod record;
 mod sources;
 mod timers;

@@ -31,6 +31,8 @@ pub(super) struct Port {
     pub(super) link_downed: Option<u64>,
     pub(super) carrier_down: Option<u64>,
     pub(super) late: bool,
+    /// Since when it is late, if not the snapshot's time.
+    pub(super) late_since: Option<Duration>,
     pub(super) driver: &'static str,
     pub(super) netdev: &'static str,
     pub(super) board: &'static str,
@@ -58,6 +60,7 @@ impl Port {
             link_downed: Some(0),
             carrier_down: None,
             late: false,
+            late_since: None,
             driver: "mlx5_core",
             netdev: "",
             board: "",
@@ -276,6 +279,8 @@ pub(super) struct Host {
     pub(super) driver: Presence,
     /// The state of the collector of jobs.
     pub(super) slurm: Presence,
+    /// The worker that cannot be started, because 2 earlier processes have not ended.
+    pub(super) stuck: Option<&'static str>,
     /// When the worker of the ports was stopped, as time since boot.
     pub(super) stopped: Option<Duration>,
     pub(super) jobs: Vec<Job>,
@@ -344,6 +349,14 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             device
         }));
     }
+    for worker in snapshot.workers.iter_mut().filter(|w| host.stuck == Some(w.domain)) {
+        (worker.down, worker.stuck_slots) = (Some("stuck"), 2);
+    }
+    for collector in &mut snapshot.collectors {
+        if host.stuck == Some(collector.spec.domain.name) {
+            (collector.presence, collector.devices) = (Presence::Unknown, Vec::new());
+        }
+    }
     snapshot.collectors.push(CollectorState {
         spec: &RDMA,
         presence: Presence::Open,
@@ -409,7 +422,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     let name = format!("{}/1", port.device);
     let mut device = device(Subject::new(SubjectKind::RdmaPort, name), &block, at);
     device.late = port.late.then_some(Late {
-        since: at,
+        since: port.late_since.unwrap_or(at),
         task: port.task.clone(),
     });
     fail(&mut device, port.error);

@@ -112,6 +112,7 @@ impl Sim {
                 driven: Vec::new(),
                 driver: Presence::Open,
                 slurm: Presence::Open,
+                stuck: None,
                 stopped: None,
                 jobs: Vec::new(),
                 tasks: Vec::new(),
