@@ -36,7 +36,7 @@ pub enum ToDaemon {
         pid: i32,
         /// Number of starts for this domain since the parent's start.
         starts: u64,
-        /// Lock slots held by earlier processes that have not ended.
+        /// Lock slots held by earlier processes that have not ended within their grace.
         stuck_slots: u8,
     },
     /// No worker runs for this domain now.
@@ -45,7 +45,7 @@ pub enum ToDaemon {
         domain: u16,
         /// Why.
         why: WorkerDown,
-        /// Lock slots held by earlier processes that have not ended.
+        /// Lock slots held by earlier processes that have not ended within their grace.
         stuck_slots: u8,
     },
     /// The answer to [`ToParent::Look`].
@@ -58,6 +58,8 @@ pub enum ToDaemon {
     Notified(NotificationCounts),
     /// A command of the site that checks the node.
     Checked(Box<CommandState>),
+    /// The number of earlier processes of a running worker's domain that are stuck.
+    Slots(u16, u8),
 }
 
 /// The daemon's initial state.

@@ -4,6 +4,7 @@
 pub mod act;
 pub mod checks;
 pub mod children;
+mod holders;
 pub mod limit;
 pub mod notify;
 pub mod service;

@@ -690,6 +690,7 @@ impl Daemon {
                     self.changed = true;
                 }
             }
+            ToDaemon::Slots(domain, stuck) => self.fleet.slots(domain, stuck),
             ToDaemon::Notified(counts) => self.facts.notifications = counts,
             ToDaemon::Checked(state) => {
                 self.fleet.command(*state);

@@ -178,6 +178,13 @@ impl Fleet {
         }
     }
 
+    /// The parent reports how many earlier processes of a domain are stuck.
+    pub fn slots(&mut self, domain: u16, stuck: u8) {
+        if let Some(worker) = self.state.workers.get_mut(usize::from(domain)) {
+            worker.stuck_slots = stuck;
+        }
+    }
+
     /// Releases a driver: its worker exits, and its readings are no longer shown.
     pub fn release(&mut self, domain: u16, lease: Lease) {
         self.forget(domain);

@@ -143,7 +143,7 @@ own! {
     WORKER_STARTS "nodewarden_worker_starts_total" Counter None ["worker"]
         "Starts of the worker process since the parent started." "parent"
     WORKER_STUCK "nodewarden_worker_stuck_slots" Gauge None ["worker"]
-        "Slots held by earlier processes of the worker that cannot exit." "lock slots in the run directory"
+        "Lock slots, of 2, held by earlier processes of the worker that have not exited within 10 s." "lock slots in the run directory"
     PROCESS_CPU "nodewarden_process_cpu_seconds_total" Counter Seconds ["process"]
         "CPU time used by a nodewarden process since its start in seconds, read once a minute." "/proc/PID/stat"
     PROCESS_RESIDENT "nodewarden_process_resident_memory_bytes" Gauge Bytes ["process"]

@@ -12,6 +12,7 @@ use collectors::sys::root;
 use collectors::{DOMAINS, Domain};
 use nix::unistd::Pid;
 
+use super::holders::SlotHolders;
 use crate::link::{ToDaemon, WorkerDown};
 use sys::packet::{self, Packets};
 use sys::privileges::is_root;
@@ -77,8 +78,12 @@ struct WorkerProcess {
     /// It is started whether this node has its source or not.
     everywhere: bool,
     starts: u64,
-    /// Slots that other processes held at the last check.
-    held: u8,
+    /// Earlier processes that had not ended at the last check of the slots.
+    holders: SlotHolders,
+    /// When to check the slots again; `None`: no earlier process holds one.
+    slots_due: Option<Instant>,
+    /// The number of stuck processes that the daemon and the log know.
+    told_stuck: u8,
     told_down: Option<(WorkerDown, u8)>,
     /// A release holds it back.
     paused: Option<Hold>,
@@ -88,6 +93,8 @@ struct WorkerProcess {
 #[derive(Debug)]
 struct RunningWorker {
     pid: Pid,
+    /// The number of its lock slot.
+    slot: usize,
     started: Instant,
     helpers: Vec<Pid>,
 }
@@ -133,7 +140,9 @@ impl Children {
                 grace: None,
                 everywhere,
                 starts: 0,
-                held: 0,
+                holders: SlotHolders::default(),
+                slots_due: None,
+                told_stuck: 0,
                 told_down: None,
                 paused: None,
             })
@@ -207,7 +216,9 @@ impl Children {
             .filter(|w| may_start && w.running.is_none())
             .filter_map(|w| w.paused.map_or(Some(w.due()), |hold| hold.look))
             .min();
-        [workers, self.daemon_deadline()].into_iter().flatten().min()
+        let slots = self.workers.iter().filter(|w| may_start && w.running.is_some());
+        let slots = slots.filter_map(|w| w.slots_due).min();
+        [workers, slots, self.daemon_deadline()].into_iter().flatten().min()
     }
 
     /// Starts the daemon and returns our end of its socket. `None`: the start failed, and is retried later.
@@ -332,6 +343,7 @@ impl Children {
         }
         for worker in &mut self.workers {
             if worker.running.is_some() {
+                worker.look_at_slots(&self.slots, link);
                 continue;
             }
             if worker.paused.is_some() {
@@ -371,10 +383,16 @@ impl WorkerProcess {
 
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
         let slots = slots::take(dir, self.domain.name)?;
-        self.held = slots.held;
-        let Some(lock) = slots.free else {
-            self.backoff.due = Instant::now() + STUCK_RETRY;
-            self.tell_down(link, WorkerDown::Stuck);
+        let stuck = self.note(slots.held, None);
+        let Some((slot, lock)) = slots.free else {
+            let is_over = usize::from(stuck) == slots.held.len();
+            let (why, wait) = match is_over {
+                true => (WorkerDown::Stuck, STUCK_RETRY),
+                // They are ending, as far as is known.
+                false => (WorkerDown::Backoff, HELD_RETRY),
+            };
+            self.backoff.due = Instant::now() + wait;
+            self.tell_down(link, why);
             return Ok(());
         };
         let (ours, theirs) = UnixStream::pair()?;
@@ -404,6 +422,7 @@ impl WorkerProcess {
         let pid = started.inspect_err(|_| self.orphans.append(&mut helpers))?;
         self.running = Some(RunningWorker {
             pid,
+            slot,
             started: Instant::now(),
             helpers,
         });
@@ -413,13 +432,57 @@ impl WorkerProcess {
             domain: self.number,
             pid: pid.as_raw(),
             starts: self.starts,
-            stuck_slots: slots.held,
+            stuck_slots: stuck,
         };
         // A worker that does not reach the daemon sees the end of its input and exits; it is then restarted.
         link.send(
             &postcard::to_stdvec(&packet).unwrap_or_default(),
             Some(ours.as_fd()),
         )
+    }
+
+    /// Takes the slots that processes hold. Returns how many of these processes are stuck, and logs a change: not before
+    /// they had time to end.
+    fn note(&mut self, held: [bool; 2], own: Option<usize>) -> u8 {
+        let now = Instant::now();
+        self.holders.look(held, own, now);
+        let again = || self.holders.grace_ends(now).unwrap_or(now + STUCK_RETRY);
+        self.slots_due = self.holders.any().then(again);
+        let (stuck, before) = (self.holders.stuck(now), self.told_stuck);
+        self.told_stuck = stuck;
+        let worker = self.domain.name;
+        if stuck > before {
+            tracing::warn!(
+                worker,
+                stuck,
+                "earlier processes have not ended for 10 s; each keeps one of 2 lock slots"
+            );
+        } else if stuck < before {
+            tracing::info!(worker, stuck, "an earlier process has ended; its lock slot is free");
+        }
+        stuck
+    }
+
+    /// Checks from time to time, while a worker runs, whether earlier processes have ended.
+    fn look_at_slots(&mut self, dir: &std::path::Path, link: &Packets) {
+        let Some(running) = self.running.as_ref().filter(|_| self.slots_due.is_some_and(|at| at <= Instant::now()))
+        else {
+            return;
+        };
+        let (own, before) = (running.slot, self.told_stuck);
+        let held = match slots::take(dir, self.domain.name) {
+            Ok(slots) => slots.held,
+            Err(e) => {
+                tracing::error!(worker = self.domain.name, error = %e, "cannot check the lock slots");
+                self.slots_due = Some(Instant::now() + STUCK_RETRY);
+                return;
+            }
+        };
+        let stuck = self.note(held, Some(own));
+        if stuck != before {
+            let packet = ToDaemon::Slots(self.number, stuck);
+            sys::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
+        }
     }
 
     /// It has lost its daemon and ends on its own, and its helpers with it. Whether one ran.
@@ -439,7 +502,7 @@ impl WorkerProcess {
             return;
         }
         let is_free = match slots::take(dir, self.domain.name) {
-            Ok(slots) => slots.held == 0 && self.leaving.is_empty(),
+            Ok(slots) => slots.held == [false; 2] && self.leaving.is_empty(),
             Err(e) => {
                 tracing::error!(worker = self.domain.name, error = %e, "cannot check the lock slots");
                 false
@@ -451,7 +514,7 @@ impl WorkerProcess {
     }
 
     fn tell_down(&mut self, link: &Packets, why: WorkerDown) {
-        let stuck_slots = self.held;
+        let stuck_slots = self.told_stuck;
         if self.told_down == Some((why, stuck_slots)) {
             return;
         }
@@ -459,7 +522,7 @@ impl WorkerProcess {
             let worker = self.domain.name;
             tracing::error!(
                 worker,
-                "2 earlier processes are stuck; no new one is started until one ends"
+                "2 earlier processes have not ended; no new one is started until one ends"
             );
         }
         self.told_down = Some((why, stuck_slots));
@@ -523,6 +586,7 @@ mod tests {
         let worker = &mut children.workers[0];
         worker.running = Some(RunningWorker {
             pid: GONE,
+            slot: 0,
             started: Instant::now(),
             helpers: vec![GONE],
         });

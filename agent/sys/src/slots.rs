@@ -52,10 +52,10 @@ fn open(path: &Path) -> io::Result<File> {
 /// The result of [`take`].
 #[derive(Debug)]
 pub struct WorkerSlots {
-    /// The slot that this process now holds, if one was free.
-    pub free: Option<File>,
-    /// Number of slots held by other processes.
-    pub held: u8,
+    /// The slot that this process now holds, if one was free: its number and its lock.
+    pub free: Option<(usize, File)>,
+    /// The slots that other processes hold.
+    pub held: [bool; 2],
 }
 
 /// Checks both slots of `name` below `dir` and locks the first free one.
@@ -63,8 +63,11 @@ pub struct WorkerSlots {
 /// # Errors
 /// When a slot file cannot be opened or locked.
 pub fn take(dir: &Path, name: &str) -> io::Result<WorkerSlots> {
-    let mut slots = WorkerSlots { free: None, held: 0 };
-    for number in 0..2 {
+    let mut slots = WorkerSlots {
+        free: None,
+        held: [false; 2],
+    };
+    for (number, held) in slots.held.iter_mut().enumerate() {
         let path = dir.join(format!("{name}.{number}"));
         let expected = Expected {
             owners: &trust::own(),
@@ -76,10 +79,10 @@ pub fn take(dir: &Path, name: &str) -> io::Result<WorkerSlots> {
         let opened = trust::open(&path, &expected, &mut options)?;
         let file = opened.ok_or(io::ErrorKind::NotFound)?;
         match file.try_lock() {
-            Ok(()) if slots.free.is_none() => slots.free = Some(file),
+            Ok(()) if slots.free.is_none() => slots.free = Some((number, file)),
             // Closing the file frees the slot.
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => slots.held += 1,
+            Err(TryLockError::WouldBlock) => *held = true,
             Err(TryLockError::Error(e)) => return Err(e),
         }
     }
@@ -94,14 +97,14 @@ mod tests {
     fn two_processes_at_most_and_a_slot_is_free_when_its_holder_is_gone() {
         let dir = tempfile::tempdir().unwrap();
         let first = take(dir.path(), "kernel").unwrap();
-        assert_eq!((first.free.is_some(), first.held), (true, 0));
+        assert_eq!((first.free.is_some(), first.held), (true, [false, false]));
         let second = take(dir.path(), "kernel").unwrap();
-        assert_eq!((second.free.is_some(), second.held), (true, 1));
+        assert_eq!((second.free.is_some(), second.held), (true, [true, false]));
         let third = take(dir.path(), "kernel").unwrap();
-        assert_eq!((third.free.is_some(), third.held), (false, 2));
-        assert_eq!(take(dir.path(), "host").unwrap().held, 0);
+        assert_eq!((third.free.is_some(), third.held), (false, [true, true]));
+        assert_eq!(take(dir.path(), "host").unwrap().held, [false, false]);
         drop(first);
         let fourth = take(dir.path(), "kernel").unwrap();
-        assert_eq!((fourth.free.is_some(), fourth.held), (true, 1));
+        assert_eq!((fourth.free.map(|(number, _)| number), fourth.held), (Some(0), [false, true]));
     }
 }

@@ -250,7 +250,7 @@ fn workers(all: &[WorkerReport]) -> Markup {
                                 (None, "absent") => "not on this node",
                                 (None, why) => { b { "down" } ": " (why) },
                             }
-                            @if w.stuck_slots > 0 { br; b { (w.stuck_slots) " earlier processes are stuck" } }
+                            @if w.stuck_slots > 0 { br; b { "earlier processes that do not end: " (w.stuck_slots) " of 2" } }
                         }
                         td.n { (w.starts) }
                     }
