@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::daemon::Daemon;
 use testkit::exposition::{self, Sample};
@@ -91,6 +91,15 @@ impl Node {
         command.arg("--state-dir").arg(dir.join("state"));
         command.arg("--run-dir").arg(dir.join("run"));
         self.daemon = Some(Daemon::start(command).unwrap());
+    }
+
+    /// Ends the daemon, not its parent, which starts another one.
+    fn kill_daemon(&mut self) {
+        let daemon = self.daemon().wait_for_child(&["nodewarden", "daemon"], LONG).unwrap();
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(daemon).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+        let stat = || testkit::proc::Stat::read(daemon).is_none_or(|s| !s.alive());
+        wait::until_true("the daemon has ended", LONG, stat).unwrap();
     }
 
     fn daemon(&self) -> &Daemon {
@@ -315,11 +324,56 @@ fn a_worker_that_never_ends_fails_the_release_and_not_the_other_gpus() {
     asked.wait().unwrap();
     let seen = node.until("another worker reads the rest", &|page| gpus_up(page) == 7);
     assert_eq!(starts(&seen, "nvidia"), Some(2.0));
-    assert_eq!(
-        value(&seen, "nodewarden_worker_stuck_slots", ("worker", "nvidia")),
-        Some(1.0)
-    );
+    let stuck = |page: &[Sample]| value(page, "nodewarden_worker_stuck_slots", ("worker", "nvidia"));
+    assert_eq!(stuck(&seen), Some(0.0), "it may still end");
+    let warning = "earlier processes have not ended";
+    assert!(!node.daemon().stderr().contains(warning));
+    node.until("it counts as stuck", &|page| stuck(page) == Some(1.0));
+    assert!(node.daemon().stderr().contains(warning));
+    assert!(node.status().contains("earlier processes that do not end: 1 of 2"));
+    // The slot is free as soon as the process has ended, and the second worker runs on.
     node.driver.lift().unwrap();
+    let seen = node.until("no slot is held", &|page| stuck(page) == Some(0.0));
+    assert_eq!(starts(&seen, "nvidia"), Some(2.0));
+}
+
+/// A worker that waits for events of the driver ends within 5 s.
+#[test]
+fn a_worker_that_ends_in_time_after_a_kill_of_the_daemon_is_not_reported_as_stuck() {
+    let mut node = Node::start();
+    node.kill_daemon();
+    let seen = node.until("the GPUs are up again", &|page| gpus_up(page) == 8);
+    let stuck = |page: &[Sample]| value(page, "nodewarden_worker_stuck_slots", ("worker", "nvidia"));
+    assert_eq!(stuck(&seen), Some(0.0));
+    std::thread::sleep(Duration::from_secs(15));
+    let seen = node.until("a page", &|_| true);
+    assert_eq!((stuck(&seen), gpus_up(&seen)), (Some(0.0), 8));
+    let log = node.daemon().stderr();
+    assert!(!log.contains("have not ended"), "{log}");
+}
+
+/// The handle of a GPU, and all later calls, are blocked as in a driver that waits for one GPU.
+#[test]
+fn a_blocked_gpu_costs_only_itself_after_a_kill_of_the_daemon() {
+    for fault in [Fault::Blocks, Fault::Spins] {
+        let mut node = Node::start();
+        let all = Rule {
+            gpu: Some(3),
+            call: None,
+            field: None,
+            fault: fault.clone(),
+        };
+        node.driver.inject(all).unwrap();
+        node.until("one GPU is late", &|page| gpus_up(page) == 7 && is_late(page));
+        node.kill_daemon();
+        let seen = node.until("the others are up again", &|page| gpus_up(page) == 7 && is_late(page));
+        let up = value(&seen, "nodewarden_collector_up", ("collector", "nvidia"));
+        assert_ne!(up, Some(1.0), "{fault:?}");
+        let evidence = node.status();
+        assert!(evidence.contains("late"), "{evidence}");
+        node.driver.lift().unwrap();
+        node.until("it answers again", &|page| gpus_up(page) == 8);
+    }
 }
 
 #[test]
@@ -386,8 +440,16 @@ fn a_gpu_whose_calls_all_fail_is_not_up_and_the_collector_has_not_read_everythin
 fn a_driver_whose_library_cannot_be_initialised_is_found_and_a_release_is_no_fault() {
     let node = Node::start();
     node.driver.refuse_init(18).unwrap();
-    let restarted = node.release("true").output().unwrap();
-    assert_eq!(restarted.status.code(), Some(0), "{}", text(&restarted).1);
+    // The second release begins while the driver cannot be initialised.
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let released = node.release("echo it ran; exit 3").output().unwrap();
+        let (out, err) = text(&released);
+        assert_eq!((released.status.code(), out.as_str()), (Some(3), "it ran\n"), "{err}");
+        assert!(err.contains("release ended: nvidia failed: "), "{err}");
+        // Its time-out for a driver that does not answer is 60 s.
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    }
     node.until("the collector has failed", &|page| {
         value(page, "nodewarden_collector_up", ("collector", "nvidia")) == Some(0.0)
     });

@@ -22,6 +22,10 @@ use sys::{foreground, holders, poll};
 /// Time-out for the worker to open the driver again.
 const REOPEN: Duration = Duration::from_secs(60);
 
+/// Time-out where the worker cannot open the driver: a module that was just loaded may need a second attempt, another
+/// cause does not go away.
+const FAILS: Duration = Duration::from_secs(3);
+
 /// Deadline for the search for other processes that have the driver open.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -223,10 +227,17 @@ impl<'a> Driver<'a> {
             Err(_) => anyhow::bail!("the release ended before the command"),
         }
         let until = Instant::now() + REOPEN;
+        let mut fails: Option<Instant> = None;
         loop {
             let (status, starts) = self.status()?;
             let over = Instant::now() >= until;
-            match found(&status, self.domain).filter(|(_, well)| starts > self.starts && (*well || over)) {
+            let found = found(&status, self.domain).filter(|_| starts > self.starts);
+            match &found {
+                Some((_, Opened::Fails)) => _ = fails.get_or_insert_with(Instant::now),
+                _ => fails = None,
+            }
+            let is_final = over || fails.is_some_and(|since| since.elapsed() >= FAILS);
+            match found.filter(|(_, opened)| *opened == Opened::Well || is_final) {
                 Some((text, _)) => {
                     screen::complain(&format!("release ended: {text}"));
                     return Ok(());
@@ -242,19 +253,34 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// The state of the worker's collectors, and whether all work; `None`: a collector has not reported yet.
-fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, bool)> {
-    let (mut parts, mut well) = (Vec::new(), true);
+/// What the worker found when it opened the driver again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Opened {
+    /// It works.
+    Well,
+    /// The driver has not answered yet about everything.
+    Waits,
+    /// The driver cannot be opened. The worker tries again.
+    Fails,
+}
+
+/// The state of the worker's collectors; `None`: a collector has not reported yet.
+fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, Opened)> {
+    let (mut parts, mut opened) = (Vec::new(), Opened::Well);
     for spec in COLLECTORS.iter().filter(|s| s.domain.name == domain.name) {
         let view = status.collectors.iter().find(|c| c.name == spec.name)?;
         let gpus = || status.gpus.iter().filter(|gpu| gpu.collector == view.name);
-        well &= gpus().all(|gpu| gpu.up.is_some());
+        if !gpus().all(|gpu| gpu.up.is_some()) {
+            opened = opened.max(Opened::Waits);
+        }
         parts.push(match view.state.as_str() {
             "unknown" => return None,
             "absent" => format!("{}: no such hardware", view.name),
             // Without a text a device has failed.
             "failed" if !view.text.is_empty() => {
-                well = false;
+                // A call that has not returned may still return.
+                let is_blocked = view.reason == "blocked";
+                opened = opened.max(if is_blocked { Opened::Waits } else { Opened::Fails });
                 format!("{} failed: {}", view.name, view.text)
             }
             _ => {
@@ -263,5 +289,5 @@ fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, bool)> {
             }
         });
     }
-    Some((parts.join(", "), well))
+    Some((parts.join(", "), opened))
 }
