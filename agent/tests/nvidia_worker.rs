@@ -462,6 +462,58 @@ fn a_driver_whose_library_cannot_be_initialised_is_found_and_a_release_is_no_fau
     node.until("the GPUs are up again", &|page| gpus_up(page) == 8);
 }
 
+/// `nodewarden metrics` with the stand-in, while it is as that says.
+fn metrics(node: &Node) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nodewarden"));
+    command.args(["metrics", "--only", "nvidia", "--set"]);
+    command.arg(format!("nvidia.library={:?}", node.driver.library()));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn the_one_shot_command_ends_without_the_gpu_that_does_not_answer() {
+    let node = Node::start();
+    let output = metrics(&node).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output).1);
+    assert_eq!(gpus_up(&exposition::check(&text(&output).0).unwrap()), 8);
+    for fault in [Fault::Blocks, Fault::Spins] {
+        node.driver
+            .break_call(3, "nvmlDeviceGetTemperatureV", fault)
+            .unwrap();
+        let output = metrics(&node).output().unwrap();
+        let (out, err) = text(&output);
+        assert_eq!(output.status.code(), Some(3), "{err}");
+        assert_eq!(gpus_up(&exposition::check(&out).unwrap()), 7);
+        assert!(err.contains("no answer from nvidia: gpu GPU-") && err.contains(", state "), "{err}");
+        node.driver.lift().unwrap();
+    }
+}
+
+#[test]
+fn a_signal_ends_the_one_shot_command_while_the_driver_does_not_answer() {
+    use nix::sys::signal::{Signal, kill};
+    let node = Node::start();
+    node.driver.break_everywhere("nvmlInit", Fault::Blocks).unwrap();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let before = node.driver.calls();
+        let command = metrics(&node).spawn().unwrap();
+        wait::until_true("it is inside the driver", LONG, || {
+            node.driver.calls().since(&before).of("nvmlInit_v2") > 0
+        })
+        .unwrap();
+        let begun = Instant::now();
+        kill(nix::unistd::Pid::from_raw(i32::try_from(command.id()).unwrap()), signal).unwrap();
+        // The pipes end with the command, not with the process that it leaves behind.
+        let output = command.wait_with_output().unwrap();
+        let (out, err) = text(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(130), ""), "{err}");
+        assert!(err.contains("no answer from nvidia"), "{err}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+    node.driver.lift().unwrap();
+}
+
 /// Fifteen scrapes, one after the other, and on how many of them that holds.
 fn of_fifteen(node: &Node, holds: impl Fn(&[Sample]) -> bool) -> usize {
     let scrapes = (0..15).map(|_| node.until("a page", &|_| true));

@@ -153,6 +153,10 @@ pub(super) const METRICS: &str = "\
 Exit codes:
   0  success; unreadable values are omitted, and nodewarden_collector_up is 0
   1  failure: unknown collector or page, invalid configuration, or no such directory
+  3  a collector or a device did not answer in time: stderr names it, and the rest is printed
+  130  interrupted by a signal: stderr names the collectors that had not answered
+
+A child process reads. If a driver does not let it end, it is left behind, and ends when the driver answers.
 
 Examples:
   nodewarden metrics --only host --tier detail";

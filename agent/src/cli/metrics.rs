@@ -1,4 +1,6 @@
-//! `nodewarden metrics`: reads the node once in this process and prints one exposition.
+//! `nodewarden metrics`: reads the node once, without the daemon, and prints one exposition.
+
+mod child;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +13,7 @@ use collectors::sys::{boot, task};
 use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
 use super::screen;
+pub(super) use child::main;
 use crate::own;
 use exposition::{Defaults, Encoder, Format, Selection};
 use model::filter::Filter;
@@ -53,50 +56,90 @@ pub(super) struct MetricsArgs {
     page: Option<String>,
 }
 
-/// Reads and prints.
+/// The exit code if something did not answer in time.
+const UNANSWERED: u8 = 3;
+/// The exit code after SIGINT, SIGTERM or SIGHUP.
+const INTERRUPTED: u8 = 130;
+
+/// Reads in a child process, and prints. The child is left behind where a driver does not let it end.
 pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
-    for name in args.only.iter().chain(&args.exclude) {
-        if collectors::collector(name).is_none() {
-            let known: Vec<&str> = COLLECTORS.iter().map(|s| s.name).collect();
-            anyhow::bail!("unknown collector {name}, expected one of {}", known.join(", "));
+    // The same errors, without a child.
+    Plan::of(args)?;
+    let passed = std::env::args_os().skip_while(|arg| arg != "metrics").skip(1);
+    let passed: Result<Vec<String>, _> = passed.map(std::ffi::OsString::into_string).collect();
+    let passed = passed.map_err(|arg| anyhow::anyhow!("found argument {arg:?}, expected UTF-8"))?;
+    let answer = child::ask(&passed)?;
+    if !answer.missing.is_empty() {
+        screen::complain(&format!("no answer from {}", answer.missing.join("; ")));
+    }
+    let code = match &answer {
+        child::Answer { interrupted: true, .. } => INTERRUPTED,
+        child::Answer { page: Some(_), missing, .. } if missing.is_empty() => 0,
+        _ => UNANSWERED,
+    };
+    let page = answer.page.unwrap_or_default();
+    screen::print(&String::from_utf8_lossy(&page), ExitCode::from(code))
+}
+
+/// What is read, and how it is shown.
+struct Plan {
+    specs: Vec<&'static Spec>,
+    env: Env,
+    settings: Settings,
+    page: Option<&'static str>,
+    selection: Selection,
+    format: Format,
+    defaults: Arc<Defaults>,
+}
+
+impl Plan {
+    fn of(args: &MetricsArgs) -> anyhow::Result<Self> {
+        for name in args.only.iter().chain(&args.exclude) {
+            if collectors::collector(name).is_none() {
+                let known: Vec<&str> = COLLECTORS.iter().map(|s| s.name).collect();
+                anyhow::bail!("unknown collector {name}, expected one of {}", known.join(", "));
+            }
         }
+        let env = args.sysroot.as_ref().map_or_else(Env::default, Env::with_sysroot);
+        if !env.sysroot.is_dir() {
+            anyhow::bail!("{}: no such directory", env.sysroot.display());
+        }
+        let filter = match (args.only.is_empty(), args.exclude.is_empty()) {
+            (false, _) => Filter::Only(args.only.clone()),
+            (true, false) => Filter::Except(args.exclude.clone()),
+            (true, true) => Filter::All,
+        };
+        let page = args.page.as_deref().map(known_page).transpose()?;
+        let loading = crate::config::read(args.config.as_deref(), &args.set).map_err(anyhow::Error::msg)?;
+        // Excluded devices are never opened here either.
+        let config = loading.loaded.config;
+        let specs = COLLECTORS.iter().copied();
+        Ok(Self {
+            specs: specs.filter(|s| filter.takes(s.name)).collect(),
+            env,
+            settings: config.collectors,
+            page,
+            selection: Selection {
+                tier: args.tier.as_deref().and_then(exposition::tier),
+                filter,
+            },
+            format: match args.format.as_str() {
+                "openmetrics" => Format::OpenMetrics,
+                _ => Format::Text,
+            },
+            defaults: Arc::new(Defaults {
+                labels: config.metrics.labels,
+                ..Defaults::default()
+            }),
+        })
     }
-    let env = args.sysroot.as_ref().map_or_else(Env::default, Env::with_sysroot);
-    if !env.sysroot.is_dir() {
-        anyhow::bail!("{}: no such directory", env.sysroot.display());
+
+    fn page(&self, snapshot: &Snapshot) -> Vec<u8> {
+        let mut out = Vec::new();
+        let read = own::SnapshotPage(snapshot, &self.defaults);
+        Encoder::default().page(self.page, &read, &self.selection, self.format, &mut out);
+        out
     }
-    let filter = match (args.only.is_empty(), args.exclude.is_empty()) {
-        (false, _) => Filter::Only(args.only.clone()),
-        (true, false) => Filter::Except(args.exclude.clone()),
-        (true, true) => Filter::All,
-    };
-    let page = args.page.as_deref().map(known_page).transpose()?;
-    let loading = crate::config::read(args.config.as_deref(), &args.set).map_err(anyhow::Error::msg)?;
-    // Excluded devices are never opened here either.
-    let config = loading.loaded.config;
-    let (settings, labels) = (config.collectors, config.metrics.labels);
-    let states = COLLECTORS
-        .iter()
-        .filter(|s| filter.takes(s.name))
-        .map(|spec| read(spec, &env, &settings))
-        .collect();
-    let snapshot = Snapshot::new(boot::boottime(), states, Vec::new());
-    let selection = Selection {
-        tier: args.tier.as_deref().and_then(exposition::tier),
-        filter,
-    };
-    let format = match args.format.as_str() {
-        "openmetrics" => Format::OpenMetrics,
-        _ => Format::Text,
-    };
-    let mut out = Vec::new();
-    let defaults = Arc::new(Defaults {
-        labels,
-        ..Defaults::default()
-    });
-    let read = own::SnapshotPage(&snapshot, &defaults);
-    Encoder::default().page(page, &read, &selection, format, &mut out);
-    screen::print(&String::from_utf8_lossy(&out), ExitCode::SUCCESS)
 }
 
 /// The page with this name.
@@ -113,7 +156,8 @@ fn known_page(name: &str) -> anyhow::Result<&'static str> {
 }
 
 /// One reading of one collector; waits for late devices until the collector's deadline.
-fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
+/// Also returns the runner, whose threads may still be inside a driver.
+fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> (CollectorState, Option<Runner>) {
     let mut state = CollectorState {
         spec,
         presence: Presence::NotHere,
@@ -124,17 +168,17 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
     let failed = |e: collectors::Error| Presence::Failed(e.reason().to_owned(), e.to_string());
     let mut source = match (spec.open)(env, settings) {
         Ok(Some(source)) => source,
-        Ok(None) => return state,
+        Ok(None) => return (state, None),
         Err(error) => {
             state.presence = failed(error);
-            return state;
+            return (state, None);
         }
     };
     let mut runner = match Runner::new(spec, &mut source) {
         Ok(runner) => runner,
         Err(error) => {
             state.presence = failed(error);
-            return state;
+            return (state, None);
         }
     };
     // Without the daemon the watcher's counters are absent, not 0.
@@ -142,7 +186,7 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
     if watches && runner.subjects().is_empty() {
         let text = "watched by the daemon only".to_owned();
         state.presence = Presence::Failed("watcher".to_owned(), text);
-        return state;
+        return (state, Some(runner));
     }
     state.presence = Presence::Open;
     let until = Instant::now() + spec.deadline;
@@ -176,7 +220,7 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> CollectorState {
             }),
         })
     }));
-    state
+    (state, Some(runner))
 }
 
 #[cfg(test)]

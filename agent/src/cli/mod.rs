@@ -89,6 +89,8 @@ enum Command {
     #[command(hide = true)]
     Man(shell::ManArgs),
     #[command(hide = true)]
+    MetricsReader(metrics::MetricsArgs),
+    #[command(hide = true)]
     Worker(PassedArgs),
     #[command(hide = true)]
     Helper(PassedArgs),
@@ -163,6 +165,7 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Resume(args) => pause::resume(args),
         Command::Release(args) => Ok(release::release(&args)),
         Command::Metrics(args) => metrics::metrics(&args),
+        Command::MetricsReader(args) => metrics::main(&args),
         Command::Hook(command) => Ok(hook::hook(&command)),
         Command::Config(command) => config::config(&command),
         Command::Profile(command) => profile::profile(&command),

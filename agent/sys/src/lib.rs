@@ -69,6 +69,17 @@ pub fn stdin_listener() -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// Puts /dev/null in the place of standard output and error: what reads them does not wait for this process.
+///
+/// # Errors
+/// When /dev/null cannot be opened.
+pub fn silence() -> io::Result<()> {
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdout(null.as_fd())?;
+    nix::unistd::dup2_stderr(null.as_fd())?;
+    Ok(())
+}
+
 /// Puts /dev/null in the place of descriptor 0.
 fn replace_stdin() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;

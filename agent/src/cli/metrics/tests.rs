@@ -67,7 +67,7 @@ static SPEC: Spec = Spec {
 
 #[test]
 fn late_devices_are_waited_for_and_stuck_ones_reported() {
-    let states = vec![read(&SPEC, &Env::default(), &Settings::default())];
+    let states = vec![read(&SPEC, &Env::default(), &Settings::default()).0];
     let snapshot = Snapshot::new(boot::boottime(), states, Vec::new());
     let (selection, mut out) = (Selection::default(), Vec::new());
     Encoder::default().page(
