@@ -95,7 +95,10 @@ impl Node {
 
     /// Ends the daemon, not its parent, which starts another one.
     fn kill_daemon(&mut self) {
-        let daemon = self.daemon().wait_for_child(&["nodewarden", "daemon"], LONG).unwrap();
+        let daemon = self
+            .daemon()
+            .wait_for_child(&["nodewarden", "daemon"], LONG)
+            .unwrap();
         let pid = nix::unistd::Pid::from_raw(i32::try_from(daemon).unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
         let stat = || testkit::proc::Stat::read(daemon).is_none_or(|s| !s.alive());
@@ -330,7 +333,10 @@ fn a_worker_that_never_ends_fails_the_release_and_not_the_other_gpus() {
     assert!(!node.daemon().stderr().contains(warning));
     node.until("it counts as stuck", &|page| stuck(page) == Some(1.0));
     assert!(node.daemon().stderr().contains(warning));
-    assert!(node.status().contains("earlier processes that do not end: 1 of 2"));
+    assert!(
+        node.status()
+            .contains("earlier processes that do not end: 1 of 2")
+    );
     // The slot is free as soon as the process has ended, and the second worker runs on.
     node.driver.lift().unwrap();
     let seen = node.until("no slot is held", &|page| stuck(page) == Some(0.0));
@@ -366,7 +372,9 @@ fn a_blocked_gpu_costs_only_itself_after_a_kill_of_the_daemon() {
         node.driver.inject(all).unwrap();
         node.until("one GPU is late", &|page| gpus_up(page) == 7 && is_late(page));
         node.kill_daemon();
-        let seen = node.until("the others are up again", &|page| gpus_up(page) == 7 && is_late(page));
+        let seen = node.until("the others are up again", &|page| {
+            gpus_up(page) == 7 && is_late(page)
+        });
         let up = value(&seen, "nodewarden_collector_up", ("collector", "nvidia"));
         assert_ne!(up, Some(1.0), "{fault:?}");
         let evidence = node.status();
@@ -445,7 +453,11 @@ fn a_driver_whose_library_cannot_be_initialised_is_found_and_a_release_is_no_fau
         let begun = Instant::now();
         let released = node.release("echo it ran; exit 3").output().unwrap();
         let (out, err) = text(&released);
-        assert_eq!((released.status.code(), out.as_str()), (Some(3), "it ran\n"), "{err}");
+        assert_eq!(
+            (released.status.code(), out.as_str()),
+            (Some(3), "it ran\n"),
+            "{err}"
+        );
         assert!(err.contains("release ended: nvidia failed: "), "{err}");
         // Its time-out for a driver that does not answer is 60 s.
         assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
@@ -485,7 +497,10 @@ fn the_one_shot_command_ends_without_the_gpu_that_does_not_answer() {
         let (out, err) = text(&output);
         assert_eq!(output.status.code(), Some(3), "{err}");
         assert_eq!(gpus_up(&exposition::check(&out).unwrap()), 7);
-        assert!(err.contains("no answer from nvidia: gpu GPU-") && err.contains(", state "), "{err}");
+        assert!(
+            err.contains("no answer from nvidia: gpu GPU-") && err.contains(", state "),
+            "{err}"
+        );
         node.driver.lift().unwrap();
     }
 }
@@ -503,7 +518,11 @@ fn a_signal_ends_the_one_shot_command_while_the_driver_does_not_answer() {
         })
         .unwrap();
         let begun = Instant::now();
-        kill(nix::unistd::Pid::from_raw(i32::try_from(command.id()).unwrap()), signal).unwrap();
+        kill(
+            nix::unistd::Pid::from_raw(i32::try_from(command.id()).unwrap()),
+            signal,
+        )
+        .unwrap();
         // The pipes end with the command, not with the process that it leaves behind.
         let output = command.wait_with_output().unwrap();
         let (out, err) = text(&output);

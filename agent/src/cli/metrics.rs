@@ -13,8 +13,8 @@ use collectors::sys::{boot, task};
 use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
 use super::screen;
-pub(super) use child::main;
 use crate::own;
+pub(super) use child::main;
 use exposition::{Defaults, Encoder, Format, Selection};
 use model::filter::Filter;
 use model::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Snapshot};
@@ -73,8 +73,14 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
         screen::complain(&format!("no answer from {}", answer.missing.join("; ")));
     }
     let code = match &answer {
-        child::Answer { interrupted: true, .. } => INTERRUPTED,
-        child::Answer { page: Some(_), missing, .. } if missing.is_empty() => 0,
+        child::Answer {
+            interrupted: true, ..
+        } => INTERRUPTED,
+        child::Answer {
+            page: Some(_),
+            missing,
+            ..
+        } if missing.is_empty() => 0,
         _ => UNANSWERED,
     };
     let page = answer.page.unwrap_or_default();

@@ -218,7 +218,10 @@ impl Children {
             .min();
         let slots = self.workers.iter().filter(|w| may_start && w.running.is_some());
         let slots = slots.filter_map(|w| w.slots_due).min();
-        [workers, slots, self.daemon_deadline()].into_iter().flatten().min()
+        [workers, slots, self.daemon_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Starts the daemon and returns our end of its socket. `None`: the start failed, and is retried later.
@@ -458,14 +461,21 @@ impl WorkerProcess {
                 "earlier processes have not ended for 10 s; each keeps one of 2 lock slots"
             );
         } else if stuck < before {
-            tracing::info!(worker, stuck, "an earlier process has ended; its lock slot is free");
+            tracing::info!(
+                worker,
+                stuck,
+                "an earlier process has ended; its lock slot is free"
+            );
         }
         stuck
     }
 
     /// Checks from time to time, while a worker runs, whether earlier processes have ended.
     fn look_at_slots(&mut self, dir: &std::path::Path, link: &Packets) {
-        let Some(running) = self.running.as_ref().filter(|_| self.slots_due.is_some_and(|at| at <= Instant::now()))
+        let Some(running) = self
+            .running
+            .as_ref()
+            .filter(|_| self.slots_due.is_some_and(|at| at <= Instant::now()))
         else {
             return;
         };

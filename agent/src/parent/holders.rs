@@ -46,7 +46,10 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut holders = SlotHolders::default();
         holders.look([true, false], None, at(0));
-        assert_eq!((holders.stuck(at(9)), holders.grace_ends(at(9))), (0, Some(at(10))));
+        assert_eq!(
+            (holders.stuck(at(9)), holders.grace_ends(at(9))),
+            (0, Some(at(10)))
+        );
         assert_eq!((holders.stuck(at(10)), holders.grace_ends(at(10))), (1, None));
         holders.look([false, false], None, at(20));
         assert_eq!((holders.stuck(at(60)), holders.any()), (0, false));

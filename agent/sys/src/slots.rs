@@ -105,6 +105,9 @@ mod tests {
         assert_eq!(take(dir.path(), "host").unwrap().held, [false, false]);
         drop(first);
         let fourth = take(dir.path(), "kernel").unwrap();
-        assert_eq!((fourth.free.map(|(number, _)| number), fourth.held), (Some(0), [false, true]));
+        assert_eq!(
+            (fourth.free.map(|(number, _)| number), fourth.held),
+            (Some(0), [false, true])
+        );
     }
 }

@@ -148,20 +148,32 @@ impl Nvidia {
     }
 
     /// The GPU with that index, about which the driver has not answered.
-    fn awaited(&self, index: u32, before: &BTreeMap<String, InventoryEntry>, counted: &Counted) -> InventoryEntry {
+    fn awaited(
+        &self,
+        index: u32,
+        before: &BTreeMap<String, InventoryEntry>,
+        counted: &Counted,
+    ) -> InventoryEntry {
         let is_free = |pci: &str| counted.found.values().all(|e| e.identity.pci != pci);
-        let is_new = |e: &&InventoryEntry| !counted.found.contains_key(&e.identity.gpu) && !e.identity.is_unnamed();
+        let is_new =
+            |e: &&InventoryEntry| !counted.found.contains_key(&e.identity.gpu) && !e.identity.is_unnamed();
         let known = before.values().filter(is_new);
         let mut known = known.filter(|e| e.identity.index == index.to_string() && is_free(&e.identity.pci));
         if let Some(entry) = known.next() {
             let entry = entry.clone();
             let is_open = entry.handle.is_ok() && entry.opened == self.inventory.session();
-            return if is_open { entry } else { self.later(index, entry.identity) };
+            return if is_open {
+                entry
+            } else {
+                self.later(index, entry.identity)
+            };
         }
         // The library numbers GPUs in the order of their addresses.
         let mut bound = self.kernel.bound().unwrap_or_default();
         bound.sort_unstable();
-        let place = usize::try_from(index).ok().filter(|_| bound.len() == counted.total);
+        let place = usize::try_from(index)
+            .ok()
+            .filter(|_| bound.len() == counted.total);
         let pci = place.and_then(|at| bound.get(at)).filter(|pci| is_free(pci));
         match pci {
             Some(pci) => {
@@ -234,7 +246,9 @@ impl Nvidia {
             tracing::debug!(index, gpu = entry.identity.gpu, "no answer of the driver yet");
             counted.found.insert(entry.identity.gpu.clone(), entry);
         }
-        let Counted { mut found, refused, .. } = counted;
+        let Counted {
+            mut found, refused, ..
+        } = counted;
         for (gpu, entry) in &mut found {
             if let Some(known) = before.get(gpu) {
                 Arc::make_mut(&mut entry.identity).fill(&known.identity);

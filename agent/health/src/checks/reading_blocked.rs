@@ -72,7 +72,11 @@ impl Blocked {
         let stuck = worker.filter(|w| w.down == Some("stuck"));
         let held = stuck.map(|w| w.stuck_slots);
         if let Some(since) = self.stuck.lasts(key.clone(), held, judge.since_boot()) {
-            let reading = if since >= LONG { Reading::Bad } else { Reading::Unknown };
+            let reading = if since >= LONG {
+                Reading::Bad
+            } else {
+                Reading::Unknown
+            };
             let evidence = format!(
                 "nodewarden_worker_stuck_slots{{worker=\"{}\"}} {}, expected 0: earlier processes have not ended for {} s, no worker is started",
                 collector.spec.domain.name,
@@ -82,7 +86,10 @@ impl Blocked {
             return condition(judge, key, subject, reading, "no worker can be started", evidence);
         }
         let of_jobs = collector.devices.iter().filter(|d| is_of_job(d));
-        let all = collector.late.iter().chain(of_jobs.filter_map(|d| d.late.as_ref()));
+        let all = collector
+            .late
+            .iter()
+            .chain(of_jobs.filter_map(|d| d.late.as_ref()));
         let late = all.min_by_key(|late| late.since);
         let reading = match (late, &collector.presence) {
             (Some(late), _) if age(judge, late) >= LONG => Reading::Bad,
@@ -132,7 +139,13 @@ fn evidence(judge: &Judge<'_>, late: Option<&Late>) -> String {
     let thread = task.map_or_else(
         || "thread unknown".to_owned(),
         |task| {
-            let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+            let or_none = |text: &str| {
+                if text.is_empty() {
+                    "none".to_owned()
+                } else {
+                    text.to_owned()
+                }
+            };
             format!(
                 "state {}, wait channel {}, system call {}",
                 task.state,

@@ -159,7 +159,8 @@ fn each(plan: &Plan, mut done: impl FnMut(&str)) -> (Vec<CollectorState>, Vec<th
     for (at, spec) in plan.specs.iter().copied().enumerate() {
         let (to, env, settings) = (to.clone(), plan.env.clone(), plan.settings.clone());
         let thread = thread::Builder::new().name(format!("m:{}", spec.name));
-        let spawned = thread.spawn(move || one(spec, &env, &settings, |event| sys::ignore(to.send((at, event)))));
+        let spawned =
+            thread.spawn(move || one(spec, &env, &settings, |event| sys::ignore(to.send((at, event)))));
         match spawned {
             Ok(thread) if spec.domain.signals == Signals::Never => inside.push(thread),
             Ok(_) => {}
@@ -230,7 +231,10 @@ fn unanswered(states: &[CollectorState]) -> Vec<String> {
     let of = |c: &CollectorState| {
         let name = c.spec.name;
         let whole = c.late.iter().map(move |late| format!("{name}{}", late.waits()));
-        let late = c.devices.iter().filter_map(|d| Some((&d.subject, d.late.as_ref()?)));
+        let late = c
+            .devices
+            .iter()
+            .filter_map(|d| Some((&d.subject, d.late.as_ref()?)));
         let devices = late.map(move |(subject, late)| format!("{name}: {subject}{}", late.waits()));
         whole.chain(devices).collect::<Vec<_>>()
     };

@@ -186,7 +186,10 @@ fn workers(all: &[WorkerView], screen: &Screen) -> String {
             None => {}
         }
         if w.stuck_slots > 0 {
-            notes.push(format!("earlier processes that do not end: {} of 2", w.stuck_slots));
+            notes.push(format!(
+                "earlier processes that do not end: {} of 2",
+                w.stuck_slots
+            ));
         }
         let is_absent = w.down == "absent" && w.stuck_slots == 0;
         let paint = if is_absent { Paint::Plain } else { Paint::Bad };

@@ -15,7 +15,9 @@ fn busy(node: &Node) -> Vec<String> {
 
 /// Which GPUs are up, by number.
 fn up_numbers(seen: &Seen) -> Vec<u32> {
-    (0..8).filter(|n| get(seen, &m::UP, &[&gpu(*n)]) == Some(1.0)).collect()
+    (0..8)
+        .filter(|n| get(seen, &m::UP, &[&gpu(*n)]) == Some(1.0))
+        .collect()
 }
 
 /// The calls that the first scan makes about a GPU, and the ways in which one does not return.
@@ -37,7 +39,11 @@ fn a_gpu_that_blocks_the_first_scan_of_the_next_worker_costs_only_itself() {
         node.restart();
         let seen = node.read();
         assert_eq!(up_numbers(&seen), OTHERS, "{call} {fault:?}");
-        assert_eq!(get(&seen, &m::UP, &[&gpu(3)]), None, "not down: it has not answered");
+        assert_eq!(
+            get(&seen, &m::UP, &[&gpu(3)]),
+            None,
+            "not down: it has not answered"
+        );
         assert_eq!(busy(&node), [gpu(3)], "under its own name");
         assert_eq!(up_numbers(&node.read()), OTHERS, "in each reading");
         node.driver.lift().unwrap();
@@ -58,7 +64,10 @@ fn a_call_that_does_not_return_is_made_once_by_all_scans() {
     let before = node.driver.calls();
     for instance in 0..5 {
         // A change that causes a scan.
-        node.write(&format!("proc/driver/nvidia/capabilities/gpu0/mig/gi{instance}/access"), "");
+        node.write(
+            &format!("proc/driver/nvidia/capabilities/gpu0/mig/gi{instance}/access"),
+            "",
+        );
         let seen = node.read();
         assert_eq!(up_numbers(&seen), OTHERS);
     }
@@ -90,7 +99,11 @@ fn a_gpu_that_no_worker_has_named_is_named_by_the_kernel_or_by_its_index() {
         assert_eq!(up_numbers(&seen), OTHERS, "{name}");
         assert_eq!(busy(&node), [name.as_str()]);
         let calls = node.driver.calls().since(&by_address);
-        assert_eq!(calls.of("nvmlDeviceGetHandleByPciBusId"), 0, "it is asked about once");
+        assert_eq!(
+            calls.of("nvmlDeviceGetHandleByPciBusId"),
+            0,
+            "it is asked about once"
+        );
         node.driver.lift().unwrap();
         let seen = node.read_until("it answers", |seen| up(seen) == up_but(&[]));
         assert_eq!(get(&seen, &m::UP, &[name.as_str()]).is_some(), name == gpu(3));

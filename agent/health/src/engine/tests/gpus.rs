@@ -198,7 +198,12 @@ fn nothing_is_found_where_nothing_can_be_seen() {
         // A job that uses every core: the reading is late, and its thread is runnable.
         sim.host.driven[0].late = Some(('R', "", sim.now.boottime));
         sim.pass(1200);
-        assert_eq!(sim.incidents(), ["reading does not return open"], "{}", case.found);
+        assert_eq!(
+            sim.incidents(),
+            ["reading does not return open"],
+            "{}",
+            case.found
+        );
         assert_eq!(sim.slurm.drains, 0);
     }
 }

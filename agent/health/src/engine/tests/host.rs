@@ -349,7 +349,11 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             device
         }));
     }
-    for worker in snapshot.workers.iter_mut().filter(|w| host.stuck == Some(w.domain)) {
+    for worker in snapshot
+        .workers
+        .iter_mut()
+        .filter(|w| host.stuck == Some(w.domain))
+    {
         (worker.down, worker.stuck_slots) = (Some("stuck"), 2);
     }
     for collector in &mut snapshot.collectors {

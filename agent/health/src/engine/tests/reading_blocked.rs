@@ -50,7 +50,11 @@ fn a_reading_that_has_not_returned_for_300_s_is_commented_whatever_its_thread_do
         let mut sim = two_gpus();
         blocks(&mut sim, state, wchan);
         sim.pass(290);
-        assert_eq!((evidence(&sim), &sim.slurm.comment), (None, &None), "{shown}: not for long enough");
+        assert_eq!(
+            (evidence(&sim), &sim.slurm.comment),
+            (None, &None),
+            "{shown}: not for long enough"
+        );
         sim.pass(190);
         let seconds = "nodewarden_device_late_seconds 3";
         let evidence = evidence(&sim).unwrap();
@@ -61,10 +65,17 @@ fn a_reading_that_has_not_returned_for_300_s_is_commented_whatever_its_thread_do
         sim.pass(3600);
         let comment = sim.slurm.comment.clone().unwrap_or_default();
         assert!(comment.contains("nodewarden"), "{comment:?}");
-        assert_eq!(sim.slurm.drains, 0, "{shown}: no proof that the driver is blocked");
+        assert_eq!(
+            sim.slurm.drains, 0,
+            "{shown}: no proof that the driver is blocked"
+        );
         answers(&mut sim);
         sim.pass(300);
-        assert!(sim.incidents().iter().all(|i| i.ends_with("cleared")), "{:?}", sim.incidents());
+        assert!(
+            sim.incidents().iter().all(|i| i.ends_with("cleared")),
+            "{:?}",
+            sim.incidents()
+        );
         assert_eq!(sim.slurm.comment, None);
     }
 }
@@ -138,12 +149,15 @@ fn two_processes_that_do_not_end_are_one_finding_for_each_collector_of_the_worke
     assert_eq!(evidence(&sim), None);
     sim.pass(150);
     assert!(
-        sim.incidents().contains(&"no worker can be started open".to_owned()),
+        sim.incidents()
+            .contains(&"no worker can be started open".to_owned()),
         "{:?}",
         sim.incidents()
     );
     assert!(
-        evidence(&sim).unwrap().contains("nodewarden_worker_stuck_slots{worker=\"nvidia\"} 2"),
+        evidence(&sim)
+            .unwrap()
+            .contains("nodewarden_worker_stuck_slots{worker=\"nvidia\"} 2"),
         "{:?}",
         evidence(&sim)
     );
@@ -151,7 +165,8 @@ fn two_processes_that_do_not_end_are_one_finding_for_each_collector_of_the_worke
     sim.host.stuck = None;
     sim.pass(200);
     assert!(
-        sim.incidents().contains(&"no worker can be started cleared".to_owned()),
+        sim.incidents()
+            .contains(&"no worker can be started cleared".to_owned()),
         "{:?}",
         sim.incidents()
     );
