@@ -87,7 +87,7 @@ pub(super) fn metrics(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
     screen::print(&String::from_utf8_lossy(&page), ExitCode::from(code))
 }
 
-/// What is read, and how it is shown.
+/// The collectors to read, and the form of the page.
 struct Plan {
     specs: Vec<&'static Spec>,
     env: Env,

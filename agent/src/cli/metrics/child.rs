@@ -142,7 +142,6 @@ pub(crate) fn main(args: &MetricsArgs) -> anyhow::Result<ExitCode> {
             break;
         }
     }
-    drop(send);
     drop(socket);
     // The end of the process is a signal to its threads.
     while inside.iter().any(|thread| !thread.is_finished()) {
