@@ -13,7 +13,7 @@ pub mod state;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -151,7 +151,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let poll = Poll::new()?;
     poll.add(&signals, SIGNALS)?;
     poll.add(&waker, ACT)?;
-    let children = Children::new(daemon_ids, slots, setup.env.sysroot != Path::new("/"));
+    let children = Children::new(daemon_ids, slots, &setup.env);
     let notifier = Notifier::new(waker.clone());
     let checks = SiteChecks::new(&setup.loaded.config.health_commands, waker.clone());
     let (to_main, reloads) = channel();

@@ -26,6 +26,7 @@ pub mod policy;
 pub mod profile;
 pub mod reads;
 mod record;
+pub mod scope;
 pub mod settings;
 mod show;
 mod sight;

@@ -9,7 +9,7 @@ use collectors::rdma::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::Mode;
-use crate::checks::Scope;
+use crate::scope::Scope;
 
 /// `[health]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

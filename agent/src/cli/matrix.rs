@@ -68,7 +68,9 @@ impl Said {
         let at = page.snapshot.at;
         let dir = node.dir.path().display().to_string();
         let text = serde_json::to_string(&verdict).unwrap();
-        let check::Judged { health, text: said, .. } = check::judge(&text, &verdict.boot, at);
+        let check::Judged {
+            health, text: said, ..
+        } = check::judge(&text, &verdict.boot, at);
         let wall = page.view.incidents.iter().map(|i| i.since).max().unwrap_or(0);
         let time = ReplyTime {
             boottime_ms: u64::try_from(at.as_millis()).unwrap(),

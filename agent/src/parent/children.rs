@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use collectors::domain::Helper;
 use collectors::sys::root;
-use collectors::{DOMAINS, Domain};
+use collectors::{DOMAINS, Domain, Env};
 use nix::unistd::Pid;
 
 use super::holders::SlotHolders;
@@ -75,8 +75,8 @@ struct WorkerProcess {
     backoff: Backoff,
     /// Until then the second slot is left free: the leaving ones may end in time.
     grace: Option<Instant>,
-    /// It is started whether this node has its source or not.
-    everywhere: bool,
+    /// Folders of which one exists where its source is. None: it runs on every node.
+    only_with: Vec<PathBuf>,
     starts: u64,
     /// Earlier processes that had not ended at the last check of the slots.
     holders: SlotHolders,
@@ -125,9 +125,8 @@ pub struct Children {
 }
 
 impl Children {
-    /// Nothing runs yet. `slots` is the folder of lock slots. `everywhere`: workers read another tree than this node's, which
-    /// may have every source.
-    pub fn new(ids: Ids, slots: PathBuf, everywhere: bool) -> Self {
+    /// Nothing runs yet. `slots` is the folder of lock slots.
+    pub fn new(ids: Ids, slots: PathBuf, env: &Env) -> Self {
         let workers = (0..)
             .zip(DOMAINS.iter().copied())
             .map(|(number, domain)| WorkerProcess {
@@ -138,7 +137,7 @@ impl Children {
                 orphans: Vec::new(),
                 backoff: Backoff::new(),
                 grace: None,
-                everywhere,
+                only_with: domain.only_with.iter().map(|path| env.path(path)).collect(),
                 starts: 0,
                 holders: SlotHolders::default(),
                 slots_due: None,
@@ -379,9 +378,8 @@ impl WorkerProcess {
 
     /// Whether this node has its source, as far as folders of the kernel show.
     fn is_here(&self) -> bool {
-        let folders = self.domain.only_with;
-        let exists = |path: &&str| matches!(root::inode(path.as_ref()), Ok(Some(_)));
-        self.everywhere || folders.is_empty() || folders.iter().any(exists)
+        let exists = |path: &PathBuf| matches!(root::inode(path), Ok(Some(_)));
+        self.only_with.is_empty() || self.only_with.iter().any(exists)
     }
 
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
@@ -565,28 +563,24 @@ mod tests {
 
     fn children() -> Children {
         let ids = Ids { uid: 1, gid: 1 };
-        let mut children = Children::new(ids, PathBuf::new(), false);
+        let mut children = Children::new(ids, PathBuf::new(), &Env::default());
         children.daemon = Some((GONE, Instant::now()));
         children.ready = true;
         children
     }
 
-    /// The tests run where no module of Lustre is loaded.
     #[test]
-    fn a_worker_whose_source_is_not_on_this_node_is_not_started_unless_it_reads_another_tree() {
-        let is_here = |name: &str, everywhere: bool| {
+    fn a_worker_runs_where_the_tree_it_reads_has_its_source() {
+        let root = tempfile::tempdir().unwrap();
+        let is_here = |name: &str| {
             let ids = Ids { uid: 1, gid: 1 };
-            let children = Children::new(ids, PathBuf::new(), everywhere);
+            let children = Children::new(ids, PathBuf::new(), &Env::with_sysroot(root.path()));
             let found = children.workers.iter().find(|w| w.domain.name == name);
             found.map(WorkerProcess::is_here)
         };
-        let loaded = collectors::domain::LUSTRE.only_with;
-        let is_loaded = loaded
-            .iter()
-            .any(|path| matches!(root::inode(path.as_ref()), Ok(Some(_))));
-        assert_eq!(is_here("lustre", false), Some(is_loaded));
-        assert_eq!(is_here("lustre", true), Some(true));
-        assert_eq!(is_here("host", false), Some(true));
+        assert_eq!((is_here("lustre"), is_here("host")), (Some(false), Some(true)));
+        std::fs::create_dir_all(root.path().join("sys/module/lnet")).unwrap();
+        assert_eq!((is_here("lustre"), is_here("gpfs")), (Some(true), Some(false)));
     }
 
     /// The end of its helpers let it start at once, 100 times a second.

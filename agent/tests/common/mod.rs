@@ -101,6 +101,16 @@ impl Node {
         self.dir.path().join(name)
     }
 
+    /// The folders that show the parent that a worker's source is there, so that all workers run.
+    pub fn add_every_source(&self) {
+        let only_with = collectors::DOMAINS.iter().filter_map(|d| d.only_with.first());
+        let dir = self.recorded.as_deref().unwrap_or(self.dir.path());
+        for folder in only_with {
+            let below = folder.trim_start_matches('/');
+            fs::create_dir_all(dir.join("root").join(below)).unwrap();
+        }
+    }
+
     pub fn run_dir(&self) -> PathBuf {
         self.path(&self.below).join("run")
     }

@@ -26,6 +26,7 @@ use testkit::strace::{Strace, names};
 #[test]
 fn every_worker_has_the_ids_and_capabilities_of_its_domain_and_no_more() {
     let mut node = Node::new();
+    node.add_every_source();
     node.start();
     for domain in DOMAINS {
         let status = Status::read(node.worker_pid(domain.name)).unwrap();
@@ -61,6 +62,7 @@ fn the_daemon_has_no_capability_at_all() {
 #[test]
 fn only_the_daemon_listens() {
     let mut node = Node::new();
+    node.add_every_source();
     node.start();
     let address = node.address().unwrap();
     let port: u16 = address.rsplit(':').next().unwrap().parse().unwrap();

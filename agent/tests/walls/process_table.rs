@@ -9,13 +9,14 @@ use testkit::proc::{self, Status};
 
 use crate::common::{self, Node, value};
 
-/// The demo's node, in a folder that every user may read.
+/// The demo's node with every source, in a folder that every user may read.
 fn demo() -> (Node, Play) {
     let mut node = Node::new();
     let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo");
     let recording = node.path("demo");
     let play = Play::open(&case, &recording).unwrap();
     node.recorded = Some(recording);
+    node.add_every_source();
     (node, play)
 }
 

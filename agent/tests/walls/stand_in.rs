@@ -193,6 +193,7 @@ fn stand_in() {
 #[test]
 fn every_forbidden_act_is_refused_and_the_node_keeps_its_state() {
     let mut node = Node::new();
+    node.add_every_source();
     node.start();
     fs::write(node.path("secret"), "").unwrap();
     fs::set_permissions(

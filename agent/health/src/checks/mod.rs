@@ -67,21 +67,11 @@ mod watch;
 pub mod xid;
 
 use collectors::SubjectKind;
-use serde::{Deserialize, Serialize};
 
 use super::Mode;
 use super::settings::Command;
+pub use crate::scope::Scope;
 pub use watch::{Expected, Forget, Heard, Kept, Looks, Said, Watch, Watches};
-
-/// Whether a fault is the node's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// The node's own.
-    Node,
-    /// Of something that nodes share: when everyone has it, it is not the node.
-    Shared,
-}
 
 /// What a check may do, from least to most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
