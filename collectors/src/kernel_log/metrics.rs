@@ -43,7 +43,7 @@ pub static PARSE_ERRORS: Metric = counter(
     "nodewarden_kernel_log_parse_errors_total",
     &[],
     "Kernel log records with an unparsable prefix since the worker started.",
-    Tier::Detail,
+    Tier::Core,
 );
 
 /// Lines that were left out.

@@ -1,11 +1,13 @@
 //! Calls of the driver about one GPU: each query at most once per reading, and never again if the driver does not
 //! support it. After the driver reported that the GPU is gone, no query is sent.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::Histogram;
+use crate::gpu::metrics as m;
 use crate::gpu::metrics::row::CALLS;
 use crate::sys::nvml::{Code, Handle, Library};
+use crate::{Block, Histogram};
 
 /// A query: the function, and its variant.
 pub(super) type NvmlQuery = (&'static str, u32);
@@ -31,6 +33,10 @@ pub(super) struct Caller {
     answered: bool,
     failed: u32,
     gone: Option<Code>,
+    /// Values of this reading without an answer, by reason. Unsupported ones do not count.
+    unread: BTreeMap<&'static str, u64>,
+    /// A query was rejected for want of a permission.
+    is_denied: bool,
 }
 
 impl Caller {
@@ -47,6 +53,8 @@ impl Caller {
             answered: false,
             failed: 0,
             gone: None,
+            unread: BTreeMap::new(),
+            is_denied: false,
         }
     }
 
@@ -59,6 +67,7 @@ impl Caller {
     /// Allows every query again.
     pub(super) fn forget(&mut self) {
         self.refused.clear();
+        self.is_denied = false;
     }
 
     /// Allows queries about instances again: a new instance may have the number of a removed one.
@@ -83,11 +92,31 @@ impl Caller {
         self.answered = false;
         self.failed = 0;
         self.gone = None;
+        self.unread.clear();
     }
 
     /// Why the GPU is unavailable, if it is.
     pub(super) fn gone(&self) -> Option<Code> {
         self.gone
+    }
+
+    /// Whether nothing was answered in this reading, for want of a permission.
+    pub(super) fn is_denied(&self) -> bool {
+        self.is_denied && !self.answered
+    }
+
+    /// A value that one call returned with others has this return code.
+    pub(super) fn note_value(&mut self, code: Code) {
+        if !code.is_unsupported() {
+            *self.unread.entry(code.reason()).or_default() += 1;
+        }
+    }
+
+    /// The number of values of this reading without an answer.
+    pub(super) fn push_unread(&self, gpu: &str, out: &mut Block) {
+        for (reason, count) in &self.unread {
+            out.u64(&m::UNREAD_VALUES, &[gpu, reason], *count);
+        }
     }
 
     /// Queries the GPU. `None`: no answer, now or ever.
@@ -127,8 +156,10 @@ impl Caller {
     fn note(&mut self, question: NvmlQuery, code: Code) {
         if code.is_unsupported() {
             self.refused.push(question);
+            self.is_denied |= code == Code::NO_PERMISSION;
             return;
         }
+        self.note_value(code);
         tracing::debug!(call = question.0, %code, "no answer");
         self.failed += 1;
         let hopeless = !self.answered && self.failed >= GIVE_UP;

@@ -139,6 +139,9 @@ impl Fields {
         for (at, row) in table::ROWS.iter().enumerate() {
             let answer = self.get(at);
             let missing = answer.is_err_and(Code::is_unsupported);
+            if let (true, Err(code)) = (self.answered, answer) {
+                caller.note_value(code);
+            }
             let mut value = answer.ok().and_then(|v| row.number(v));
             if row.ecc && ecc == Some(false) {
                 value = None;

@@ -154,9 +154,12 @@ impl GpuState {
         if let Some(profile) = &mut open.profile {
             profile.read(gpu, caller, &open.instances, out);
         }
+        caller.push_unread(gpu, out);
         out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
-        // A whole GPU may offer what it did not offer in MIG mode.
-        if (mig.is_changed() || open.fields_made.elapsed() >= QUERY_AGAIN) && caller.gone().is_none() {
+        let is_denied = caller.is_denied();
+        // A whole GPU may offer what it did not offer in MIG mode. A GPU without any answer must be seen to come back.
+        let again = mig.is_changed() || is_denied || open.fields_made.elapsed() >= QUERY_AGAIN;
+        if again && caller.gone().is_none() {
             caller.forget();
             let fields = Fields::new(caller, &self.identity.driver, &self.identity.architecture);
             // If the GPU was lost meanwhile, the answers are incomplete.
@@ -167,6 +170,7 @@ impl GpuState {
         }
         match caller.gone() {
             Some(code) => Err(code),
+            None if is_denied => Err(Code::NO_PERMISSION),
             None => Ok(()),
         }
     }

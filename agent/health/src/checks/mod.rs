@@ -63,6 +63,7 @@ pub(crate) mod rdma_scope;
 pub(crate) mod rdma_setup;
 pub mod reading_blocked;
 mod unreadable;
+pub mod values_unread;
 mod watch;
 pub mod xid;
 
@@ -236,6 +237,7 @@ pub static CHECKS: &[&Check] = &[
     &profile::MOUNTS,
     &profile::MODULES,
     &reading_blocked::CHECK,
+    &values_unread::CHECK,
     &collector_silent::CHECK,
     &custom_check::CHECK,
 ];

@@ -67,6 +67,7 @@ pub static ORDER: &[(u8, &str, &str)] = &[
     (78, "rdma-configuration", "peers"),
     (78, "job-blocked", ""),
     (78, "reading-blocked", ""),
+    (78, "values-unread", ""),
     (78, "kernel-stall", ""),
     (78, "memory-exhausted", ""),
     (78, "mount-full", ""),

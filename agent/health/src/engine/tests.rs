@@ -52,4 +52,5 @@ mod sources;
 mod timers;
 mod unreadable;
 mod unseen;
+mod values_unread;
 mod verdict;

@@ -269,6 +269,8 @@ fn port_lifts(node: &mut Node) {
         let path = port.join(copy.strip_prefix(&kept).unwrap());
         fs::rename(&copy, &path).unwrap();
     }
+    // A file that failed is not read again for 15 s of real time.
+    std::thread::sleep(Duration::from_secs(16));
     (node.late, node.task, node.reports) = (None, None, None);
 }
 

@@ -75,9 +75,14 @@ fn a_gpu_that_answers_nothing_but_an_unknown_code_is_down() {
 #[test]
 fn one_question_without_an_answer_costs_its_own_value() {
     let mut node = Node::of("h100");
+    assert_eq!(get(&node.read(), &m::UNREAD_VALUES, &[&gpu(3), "unknown"]), None);
     node.driver
         .break_call(3, "nvmlDeviceGetUtilizationRates", Fault::Code(code::UNKNOWN))
         .unwrap();
+    assert_eq!(
+        get(&node.read(), &m::UNREAD_VALUES, &[&gpu(3), "unknown"]),
+        Some(1.0)
+    );
     node.driver
         .break_field(3, "MEMORY_TEMP", Fault::Code(code::UNKNOWN))
         .unwrap();
@@ -91,6 +96,34 @@ fn one_question_without_an_answer_costs_its_own_value() {
         get(seen, &m::UTILIZATION, &[&gpu(3)]).is_some()
             && get(seen, &m::MEMORY_TEMPERATURE, &[&gpu(3)]).is_some()
     });
+}
+
+#[test]
+fn a_gpu_that_refuses_every_question_is_down_until_it_answers() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    node.driver
+        .inject(testkit::nvml::Rule {
+            gpu: Some(3),
+            call: None,
+            field: None,
+            fault: Fault::Code(code::NO_PERMISSION),
+        })
+        .unwrap();
+    let seen = node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
+    assert_eq!(
+        get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(3), "no_permission"]),
+        Some(1.0)
+    );
+    assert_eq!(
+        get(&node.read(), &m::UP, &[&gpu(3)]),
+        Some(0.0),
+        "in each reading"
+    );
+    node.driver.lift().unwrap();
+    let seen = node.read_until("it is back", |seen| up(seen) == up_but(&[]));
+    assert!(get(&seen, &m::TEMPERATURE, &[&gpu(3)]).is_some());
+    assert!(get(&seen, &m::UTILIZATION, &[&gpu(3)]).is_some());
 }
 
 #[test]
