@@ -35,7 +35,7 @@ pub(super) struct Caller {
     gone: Option<Code>,
     /// Values of this reading without an answer, by reason. Unsupported ones do not count.
     unread: BTreeMap<&'static str, u64>,
-    /// A query was rejected for want of a permission.
+    /// A query was rejected for lack of a permission.
     is_denied: bool,
 }
 
@@ -100,7 +100,7 @@ impl Caller {
         self.gone
     }
 
-    /// Whether nothing was answered in this reading, for want of a permission.
+    /// Whether nothing was answered in this reading, for lack of a permission.
     pub(super) fn is_denied(&self) -> bool {
         self.is_denied && !self.answered
     }
