@@ -30,6 +30,18 @@ fn width(c: char) -> usize {
     if wide { 2 } else { 1 }
 }
 
+/// A size with its largest binary unit.
+pub(crate) fn bytes(mut size: f64) -> String {
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
+        if size < 1024.0 {
+            break;
+        }
+        (size, unit) = (size / 1024.0, next);
+    }
+    format!("{size:.1} {unit}")
+}
+
 /// One clean line, cut at the width with a mark.
 pub(crate) fn cut(text: &str, room: usize) -> String {
     let clean = clean(text);

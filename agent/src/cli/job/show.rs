@@ -206,17 +206,7 @@ fn energy(joules: Option<f64>) -> String {
 }
 
 fn bytes(bytes: Option<f64>) -> String {
-    let Some(mut size) = bytes else {
-        return String::new();
-    };
-    let mut unit = "B";
-    for next in ["KiB", "MiB", "GiB", "TiB"] {
-        if size < 1024.0 {
-            break;
-        }
-        (size, unit) = (size / 1024.0, next);
-    }
-    format!("{size:.1} {unit}")
+    bytes.map(screen::bytes).unwrap_or_default()
 }
 
 fn throttled(by: &BTreeMap<String, f64>) -> String {

@@ -1,6 +1,7 @@
 //! The page of `nodewarden status`.
 
 mod gpus;
+mod mounts;
 
 use crate::cli::why;
 use crate::http::control::{CollectorView, CommandView, NodeStatus, WorkerView};
@@ -24,6 +25,7 @@ pub(in crate::cli) fn show(status: &NodeStatus, now: ReplyTime, screen: &Screen)
         head(status, now, screen),
         incidents(status, screen),
         gpus::table(&status.gpus, screen),
+        mounts::table(&status.mounts, screen),
         collectors(&status.collectors, screen),
         workers(&status.workers, screen),
         commands(&status.commands, screen),

@@ -1,9 +1,10 @@
 //! The GPUs as shown by `nodewarden status`: one line each.
 
 use collectors::gpu::metrics as m;
-use collectors::{Metric, Subject, SubjectKind, Value};
+use collectors::{Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
+use super::device_values::DeviceValues;
 use health::view::View;
 use model::ownership::jobs_on;
 use model::snapshot::{CollectorState, DeviceState, Snapshot};
@@ -60,38 +61,6 @@ pub fn of(snapshot: &Snapshot, view: &View) -> Vec<GpuView> {
     // GPUs without a known index come last.
     gpus.sort_by_key(|g| (g.index.parse().unwrap_or(u64::MAX), g.gpu.clone()));
     gpus
-}
-
-/// The readings of one device, if they may be shown.
-struct DeviceValues<'a>(Option<&'a DeviceState>);
-
-impl DeviceValues<'_> {
-    fn all(&self, metric: &'static Metric) -> impl Iterator<Item = (&[String], f64)> {
-        let told = self.0.into_iter();
-        let series = told.flat_map(|d| d.layout.series.iter().zip(d.values.iter()));
-        series.filter_map(move |(series, value)| {
-            #[expect(clippy::cast_precision_loss, reason = "for display")]
-            let value = match value {
-                Value::U64(v) => *v as f64,
-                Value::F64(v) => *v,
-                Value::Absent => return None,
-            };
-            (series.metric == metric).then_some((series.labels.as_slice(), value))
-        })
-    }
-
-    fn sum(&self, metric: &'static Metric) -> Option<f64> {
-        self.all(metric).map(|(_, v)| v).reduce(|a, b| a + b)
-    }
-
-    fn is(&self, metric: &'static Metric) -> bool {
-        self.sum(metric).is_some_and(|v| v > 0.0)
-    }
-
-    fn label(&self, metric: &'static Metric, label: &str) -> Option<String> {
-        let at = metric.labels.iter().position(|l| *l == label)?;
-        self.all(metric).next()?.0.get(at).cloned()
-    }
 }
 
 fn gpu(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot, view: &View) -> GpuView {

@@ -1,8 +1,10 @@
 //! `control.sock`: one JSON request per line, one JSON reply per line. SO_PEERCRED identifies the client: every user
 //! may read, of jobs what `access.jobs` allows; root, the daemon's own user and `health.operators` may give orders.
 
+mod device_values;
 pub mod gpus;
 mod limits;
+pub mod mounts;
 mod profile;
 mod proto;
 mod refused;
@@ -29,6 +31,7 @@ use model::scheduler::IncidentId;
 use sys::send;
 
 pub use gpus::GpuView;
+pub use mounts::MountView;
 pub use proto::{CollectorView, CommandView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
 pub(super) use viewer::is_of_jobs;
 

@@ -6,6 +6,7 @@ use collectors::{Cadence, Value};
 use serde::{Deserialize, Serialize};
 
 use super::gpus::GpuView;
+use super::mounts::MountView;
 use crate::own;
 use crate::own::Page;
 use health::Mode;
@@ -101,6 +102,9 @@ pub struct NodeStatus {
     pub view: View,
     /// GPUs, by the index of their driver.
     pub gpus: Vec<GpuView>,
+    /// Probed filesystems, by mount point.
+    #[serde(default)]
+    pub mounts: Vec<MountView>,
     /// Collectors.
     pub collectors: Vec<CollectorView>,
     /// Worker processes.
@@ -193,6 +197,7 @@ impl NodeStatus {
             mode: page.facts.mode,
             view: View::clone(&page.view),
             gpus: super::gpus::of(snapshot, &page.view),
+            mounts: super::mounts::of(snapshot),
             collectors: snapshot
                 .collectors
                 .iter()

@@ -7,8 +7,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::drain::DrainReport;
 use super::{CollectorReport, CommandReport, IncidentReport, LateDevice, StatusReport, WorkerReport};
-use crate::http::control::GpuView;
-use crate::screen::is_hidden;
+use crate::http::control::{GpuView, MountView};
+use crate::screen::{self, is_hidden};
 use health::Mode;
 use health::verdict::Health;
 
@@ -70,6 +70,7 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
                     @if report.incidents.is_empty() { p class="card" { "None." } }
                     (drain(&report.drain))
                     (gpus(&report.gpus))
+                    (mounts(&report.mounts))
                     (collectors(&report.collectors))
                     (workers(&report.workers))
                     (commands(&report.commands))
@@ -170,6 +171,36 @@ fn row(gpu: &GpuView) -> Markup {
                 br;
                 span class="soft" { (visible(&gpu.name)) br; (visible(&gpu.gpu)) }
             }
+        }
+    }
+}
+
+fn mounts(all: &[MountView]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h2 { "Filesystems" }
+            div class="card" {
+                table {
+                    tr { th { "Mount" } th.n { "Size" } th.n { "Used" } th { "State" } }
+                    @for mount in all { (filesystem(mount)) }
+                }
+            }
+        }
+    }
+}
+
+fn filesystem(mount: &MountView) -> Markup {
+    let class = match (mount.up, mount.trouble.is_empty()) {
+        (Some(true), true) => "",
+        (Some(false), _) => "bad",
+        _ => "dunno",
+    };
+    html! {
+        tr class=(class) {
+            td { (visible(&mount.mountpoint)) br; span class="soft" { (visible(&mount.fstype)) } }
+            td.n { @if let Some(size) = mount.size { (screen::bytes(size)) } }
+            td.n { @if let Some(used) = mount.used() { (format!("{:.0} %", 100.0 * used)) } }
+            td { b { @if mount.trouble.is_empty() { "ok" } @else { (mount.trouble.join(", ")) } } }
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::http::control::{GpuView, gpus, is_of_jobs};
+use crate::http::control::{GpuView, MountView, gpus, is_of_jobs, mounts};
 use crate::own;
 use crate::own::Page;
 use health::Mode;
@@ -47,6 +47,8 @@ pub(super) struct StatusReport {
     incidents: Vec<IncidentReport>,
     /// GPUs, by the index of their driver.
     gpus: Vec<GpuView>,
+    /// Probed filesystems, by mount point.
+    mounts: Vec<MountView>,
     collectors: Vec<CollectorReport>,
     workers: Vec<WorkerReport>,
     /// The site's commands that check the node.
@@ -170,6 +172,7 @@ impl StatusReport {
             drain: drain::DrainReport::of(&page.view.drain, wall),
             incidents: open.map(|i| incident(i, wall)).collect(),
             gpus: gpus::of(&snapshot, &page.view),
+            mounts: mounts::of(&snapshot),
             collectors: snapshot
                 .collectors
                 .iter()

@@ -147,6 +147,35 @@ fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
     }
 }
 
+#[test]
+fn a_filesystem_is_a_row_and_what_is_not_known_is_empty() {
+    let mut report = report(&sample::page());
+    assert!(!render(&report).contains("<h2>Filesystems"), "there are none");
+    let home = MountView {
+        mountpoint: "/home/<b>".to_owned(),
+        fstype: "nfs4".to_owned(),
+        up: Some(false),
+        trouble: vec!["no answer".to_owned()],
+        ..MountView::default()
+    };
+    let scratch = MountView {
+        size: Some(4096.0),
+        available: Some(1024.0),
+        up: Some(true),
+        trouble: Vec::new(),
+        ..home.clone()
+    };
+    report.mounts = vec![home, scratch];
+    let page = render(&report);
+    for row in [
+        "<tr class=\"bad\"><td>/home/&lt;b&gt;<br><span class=\"soft\">nfs4</span></td><td class=\"n\"></td>\
+         <td class=\"n\"></td><td><b>no answer</b></td></tr>",
+        "<td class=\"n\">4.0 KiB</td><td class=\"n\">75 %</td><td><b>ok</b></td></tr>",
+    ] {
+        assert!(page.contains(row), "{row} in\n{page}");
+    }
+}
+
 /// Whatever people wrote and whatever the log said must be on neither page.
 #[test]
 fn no_user_names_and_no_log_lines() {
