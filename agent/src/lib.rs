@@ -15,6 +15,7 @@ pub mod http;
 pub mod link;
 pub mod own;
 pub mod parent;
+mod random;
 pub mod runner;
 pub mod screen;
 pub mod worker;

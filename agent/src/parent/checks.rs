@@ -1,7 +1,6 @@
 //! The site's commands that check the node (`[[health.command]]`). The parent starts them at their own intervals: the daemon
 //! cannot order one. Each run has a thread, so that a command that hangs delays neither another one nor an act.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use sys::poll::Waker;
 
 use crate::config::{Exits, HealthCommand};
 use crate::parent::slurm::here;
+use crate::random;
 use crate::runner::{CallError, Client, Reply};
 
 /// The longest first line of output, and the longest reason, in bytes.
@@ -102,7 +102,7 @@ impl SiteChecks {
                 None => Row {
                     of: of.clone(),
                     state: CommandState::new(of.check.check(), of.check.max_age()),
-                    next: now + FIRST.mul_f64(random(of)),
+                    next: now + FIRST.mul_f64(random::share()),
                     running: None,
                     was_started: false,
                 },
@@ -126,7 +126,7 @@ impl SiteChecks {
             }
             self.started += 1;
             let every = row.of.check.every;
-            row.next = now + every.mul_f64(0.9 + 0.2 * random(&row.of));
+            row.next = now + every.mul_f64(0.9 + 0.2 * random::share());
             let input = Input {
                 check: row.of.check.check(),
                 why: if row.was_started { "interval" } else { "start" },
@@ -181,12 +181,6 @@ impl SiteChecks {
     pub fn states(&self) -> impl Iterator<Item = &CommandState> {
         self.rows.iter().map(|row| &row.state)
     }
-}
-
-/// A share of 0 to 1, another one each time.
-fn random(of: &HealthCommand) -> f64 {
-    let bits = RandomState::new().hash_one(&of.command) >> 32;
-    f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 /// One run.

@@ -18,6 +18,7 @@ use super::monitor::{CLOSING, LateThread, PERIOD, SOURCE, WatcherThread, nanos};
 use super::out::Out;
 use super::proto::{self, Failure, FromWorker, SentLayouts, WireValue};
 use super::watch;
+use crate::random;
 use sys::timer::Timer;
 
 /// The inputs of a collector's task.
@@ -306,7 +307,12 @@ impl CollectorTask {
             self.timer.unset();
             return;
         };
-        let due = state.due.filter(|at| *at > now).unwrap_or(now + period);
+        // Nodes that start together would ask the servers of a filesystem together.
+        let due = match state.due {
+            None => now + period.mul_f64(random::share()),
+            Some(at) if at > now => at,
+            Some(_) => now + period,
+        };
         state.due = Some(due);
         self.timer.set(due - now);
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use crate::call::code;
 use crate::control::{self, Control, ControlFile, Fault, Rule};
 use crate::counts::Counts;
 use crate::functions::Function;
@@ -152,6 +153,10 @@ impl Library {
 
     /// Applies the faults of this call. Returns whether the answer is garbage, or an error code.
     pub(crate) fn faults(&self, function: Function, gpu: Option<usize>) -> Result<bool, u32> {
+        let name = function.name();
+        if self.scenario.failing.iter().any(|failing| failing == name) {
+            return Err(code::UNKNOWN);
+        }
         let mut slept = false;
         loop {
             let live = self.live();

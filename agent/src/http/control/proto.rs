@@ -246,7 +246,7 @@ fn collector(c: &CollectorState, snapshot: &Snapshot) -> CollectorView {
         (Presence::Failed(_, text), _) | (_, Some(Err((_, text)))) => text.clone(),
         (Presence::Open, _) if reason == own::FIRST_READING => match c.spec.cadence {
             Cadence::Every(period) => format!(
-                "waiting for its first reading, {} s after its start",
+                "waiting for its first reading, within {} s of its start",
                 period.as_secs()
             ),
             Cadence::OnDemand { .. } => "waiting for its first reading".to_owned(),

@@ -26,6 +26,8 @@ pub struct Scenario {
     pub step_seconds: f64,
     /// Functions that this driver does not have.
     pub missing: Vec<String>,
+    /// Functions that fail with UNKNOWN.
+    pub failing: Vec<String>,
     /// The driver.
     pub system: System,
     /// Its GPUs in NVML's order.
@@ -69,6 +71,8 @@ struct File {
     step_seconds: f64,
     #[serde(default)]
     missing: Vec<String>,
+    #[serde(default)]
+    failing: Vec<String>,
     system: System,
     #[serde(default)]
     gpu: toml::Table,
@@ -100,11 +104,13 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text)?;
         ensure!(file.gpus.len() <= MOST_GPUS, "gpus: more than {MOST_GPUS}");
-        for name in &file.missing {
-            ensure!(
-                crate::functions::NAMES.contains(&name.as_str()),
-                "missing: the stand-in has no function {name}"
-            );
+        for (key, names) in [("missing", &file.missing), ("failing", &file.failing)] {
+            for name in names {
+                ensure!(
+                    crate::functions::NAMES.contains(&name.as_str()),
+                    "{key}: the stand-in has no function {name}"
+                );
+            }
         }
         let mut gpus = Vec::new();
         for (i, own) in file.gpus.into_iter().enumerate() {
@@ -116,6 +122,7 @@ impl Scenario {
             clock: file.clock,
             step_seconds: file.step_seconds,
             missing: file.missing,
+            failing: file.failing,
             system: file.system,
             gpus,
         })
@@ -149,6 +156,7 @@ impl Scenario {
             clock: Clock::Step,
             step_seconds: 1.0,
             missing: Vec::new(),
+            failing: Vec::new(),
             system: System {
                 driver: String::new(),
                 nvml: String::new(),

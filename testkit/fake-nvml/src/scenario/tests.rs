@@ -102,6 +102,12 @@ fn what_nobody_knows_is_an_error_that_names_it() {
     }
     let missing = Scenario::parse(&format!("missing = ['nvmlNoSuch']\n{HEAD}")).unwrap_err();
     assert!(missing.to_string().contains("nvmlNoSuch"));
+    let failing = Scenario::parse(&format!("failing = ['nvmlNoSuch']\n{HEAD}")).unwrap_err();
+    assert!(
+        failing
+            .to_string()
+            .contains("failing: the stand-in has no function nvmlNoSuch")
+    );
 }
 
 #[test]
