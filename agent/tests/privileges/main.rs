@@ -241,6 +241,7 @@ fn without_root_it_runs_and_says_what_is_missing() {
 #[test]
 fn what_a_container_has_taken_away_is_missing_and_nothing_else() {
     let node = Node::new();
+    node.add_every_source();
     let home = node.path("home");
     let mut command = std::process::Command::new("setpriv");
     command
