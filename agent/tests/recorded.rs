@@ -197,7 +197,7 @@ fn a_watched_status_is_drawn_in_place_outlives_the_daemon_and_ends_with_ctrl_c()
     let mut demo = Demo::start();
     let mut command = demo.command(&["status", "--watch=1"]);
     command.env("TERM", "xterm").env_remove("NO_COLOR");
-    let mut pty = Pty::run(command, 80, 24).unwrap();
+    let mut pty = Pty::run(command, 80, 60).unwrap();
     let begun = pty.wait_for("\x1b[32mhealthy", 0, LONG).unwrap();
     assert!(
         pty.seen().starts_with("\x1b[?1049h\x1b[?25l\x1b[H"),

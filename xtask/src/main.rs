@@ -3,6 +3,7 @@
 //! This crate uses no other crate of the repository: lint and ci must also run while the daemon does not compile.
 //! The generated documents need the daemon's tables, so they have the separate crate `xtask/docgen`.
 
+mod alerts;
 mod bans;
 mod bench;
 mod ci;
@@ -61,6 +62,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Writes the alerts, their tests and their document, and has promtool check them.
+    Alerts {
+        /// Write nothing; fail if a file differs.
+        #[arg(long)]
+        check: bool,
+    },
     /// Tests of the whole program with real programs. Needs root; installs missing Debian packages.
     E2e {
         /// Only this group.
@@ -100,6 +107,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { name } => in_stages(|stages| test::stages(stages, name.as_deref())),
         Task::Lint { name } => in_stages(|stages| lint::stages(stages, name.as_deref())),
         Task::Docs { check } => docs::run(check),
+        Task::Alerts { check } => alerts::run(check),
         Task::E2e { name, full } => {
             let mut stages = Stages::default();
             e2e::stages(&mut stages, name.as_deref(), full)?;

@@ -17,9 +17,6 @@ const HEALTHCHECK: &str = "usr/libexec/nodewarden/healthcheck";
 /// Its documents.
 const DOC: &str = "usr/share/doc/nodewarden";
 
-/// What Prometheus may load.
-const RULES: &str = "alerts/jobs.rules.yml";
-
 /// What node-problem-detector may load.
 const DETECTOR: &str = "packaging/node-problem-detector/nodewarden.json";
 
@@ -50,7 +47,22 @@ const FILES: &[(&str, &str)] = &[
         "etc/nodewarden/nodewarden.toml",
     ),
     ("packaging/healthcheck", HEALTHCHECK),
-    (RULES, "usr/share/doc/nodewarden/jobs.rules.yml"),
+    (
+        "alerts/jobs.rules.yml",
+        "usr/share/doc/nodewarden/alerts/jobs.rules.yml",
+    ),
+    (
+        "alerts/nodewarden.rules.yml",
+        "usr/share/doc/nodewarden/alerts/nodewarden.rules.yml",
+    ),
+    (
+        "alerts/nodewarden.prometheusrule.yaml",
+        "usr/share/doc/nodewarden/alerts/nodewarden.prometheusrule.yaml",
+    ),
+    (
+        "alerts/alertmanager.example.yml",
+        "usr/share/doc/nodewarden/alerts/alertmanager.example.yml",
+    ),
     (
         DETECTOR,
         "usr/share/nodewarden/node-problem-detector/nodewarden.json",
@@ -272,10 +284,11 @@ mod tests {
 
     #[test]
     fn rules_for_prometheus_are_shipped_where_the_documents_say() {
-        let (from, to) = FILES.iter().find(|(from, _)| *from == RULES).unwrap();
-        assert!(cmd::root().join(from).is_file() && to.starts_with(DOC), "{from}");
         let page = fs::read_to_string(cmd::root().join("docs/operations/prometheus.md")).unwrap();
-        assert!(page.contains(&format!("/{to}")), "{to}");
+        for (from, to) in FILES.iter().filter(|(from, _)| from.ends_with(".rules.yml")) {
+            assert!(cmd::root().join(from).is_file() && to.starts_with(DOC), "{from}");
+            assert!(page.contains(&format!("/{to}")), "{to}");
+        }
     }
 
     /// The fields and rules of node-problem-detector (pkg/custompluginmonitor/types, commit 01a6793b).

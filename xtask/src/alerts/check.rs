@@ -1,0 +1,121 @@
+//! Rules of this repository for alerts, which promtool does not know.
+
+use std::collections::BTreeSet;
+
+use super::{Alert, Group, Record, Severity};
+
+/// The problems of the table. `public`: docs/public-interface.txt.
+pub(super) fn problems(groups: &[&Group], public: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let records: Vec<&Record> = groups.iter().flat_map(|g| g.records).collect();
+    let alerts: Vec<&Alert> = groups.iter().flat_map(|g| g.alerts).collect();
+    let core: BTreeSet<&str> = public.lines().filter_map(core_metric).collect();
+    let mut names = BTreeSet::new();
+    for alert in &alerts {
+        let mut say = |what: &str| problems.push(format!("alert {}: {what}", alert.name));
+        if !names.insert(alert.name) {
+            say("twice");
+        }
+        if [alert.summary, alert.description, alert.act]
+            .iter()
+            .any(|text| text.is_empty())
+        {
+            say("summary, description and act must be given");
+        }
+        if alert.silent.is_none() && alert.severity != Severity::None {
+            say("no case in which it is silent");
+        }
+        // A fleet has several clusters: an alert that loses the label cannot be routed.
+        if alert.expr.contains("by (")
+            && alert
+                .expr
+                .split("by (")
+                .skip(1)
+                .any(|by| !by.starts_with("cluster"))
+        {
+            say("a sum without the label cluster");
+        }
+    }
+    let exprs = records.iter().map(|r| (r.name, r.expr));
+    for (name, expr) in exprs.chain(alerts.iter().map(|a| (a.name, a.expr))) {
+        for metric in metrics(expr) {
+            let is_recorded = records.iter().any(|r| r.name == metric);
+            let base = metric.strip_suffix("_bucket").unwrap_or(metric);
+            if !(is_recorded || core.contains(base)) {
+                problems.push(format!(
+                    "{name}: {metric} is no core metric of docs/public-interface.txt"
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// `metric NAME: KIND core ...`
+fn core_metric(line: &str) -> Option<&str> {
+    let (name, of) = line.strip_prefix("metric ")?.split_once(": ")?;
+    (of.split(' ').nth(1) == Some("core")).then_some(name)
+}
+
+/// nodewarden's metrics and recording rules in an expression.
+fn metrics(expr: &str) -> impl Iterator<Item = &str> {
+    const PREFIXES: [&str; 8] = [
+        "gpu_",
+        "rdma_",
+        "lustre_",
+        "gpfs_",
+        "mount_",
+        "slurm_",
+        "host_",
+        "nodewarden_",
+    ];
+    let words = expr.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'));
+    words.filter(|word| word.contains(':') && word.len() > 1 || PREFIXES.iter().any(|p| word.starts_with(p)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alerts::{Case, GROUPS, Runbook};
+
+    const PUBLIC: &str = "metric gpu_up: gauge core gpu\nmetric gpu_x: gauge detail gpu\n";
+
+    fn problems_of(expr: &'static str, silent: bool) -> Vec<String> {
+        let case = || Case { input: &[], at: "1m" };
+        let alerts = vec![Alert {
+            name: "A",
+            expr,
+            lasts: "",
+            severity: Severity::Page,
+            summary: "s",
+            description: "d",
+            act: "a",
+            runbook: Runbook::Own,
+            fires: case(),
+            silent: silent.then(case),
+        }];
+        let group = Group {
+            name: "g",
+            about: "",
+            records: &[],
+            alerts: Vec::leak(alerts),
+        };
+        problems(&[&group], PUBLIC)
+    }
+
+    #[test]
+    fn an_alert_uses_core_metrics_keeps_the_cluster_and_is_tested_both_ways() {
+        assert!(problems_of("sum by (cluster) (gpu_up) == 0", true).is_empty());
+        assert!(problems_of("gpu_x > 1", true)[0].contains("gpu_x is no core metric"));
+        assert!(problems_of("gpu_nothing > 1", true)[0].contains("gpu_nothing"));
+        assert!(problems_of("sum by (gpu) (gpu_up)", true)[0].contains("cluster"));
+        assert!(problems_of("gpu_up == 0", false)[0].contains("silent"));
+    }
+
+    #[test]
+    fn the_table_follows_the_rules() {
+        let path = crate::cmd::root().join("docs/public-interface.txt");
+        let public = std::fs::read_to_string(path).unwrap();
+        assert_eq!(problems(GROUPS, &public), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,189 @@
+//! Alerts about the fabric: InfiniBand and RoCE.
+
+use super::{Alert, Case, Group, Record, Runbook, Severity};
+
+pub(super) static GROUP: Group = Group {
+    name: "nodewarden-fabric",
+    about: "InfiniBand and RoCE.",
+    records: &[
+        Record {
+            name: "instance:rdma_np_cnp_sent:rate5m",
+            expr: "sum by (cluster, instance) (rate(rdma_np_cnp_sent_total[5m]))",
+        },
+        Record {
+            name: "cluster:rdma_np_cnp_sent:rate5m",
+            expr: "sum by (cluster) (instance:rdma_np_cnp_sent:rate5m)",
+        },
+        Record {
+            name: "instance:rdma_pfc_rx_pause:ratio_rate5m",
+            expr: "max by (cluster, instance) (rate(rdma_pfc_rx_pause_seconds_total[5m]))",
+        },
+    ],
+    alerts: &[
+        Alert {
+            name: "FabricRailDown",
+            expr: "count by (cluster, device) (
+  (rdma_port_state == 1)
+  and on (cluster, instance, device, port)
+    (max_over_time(rdma_port_state[1h]) == 4)
+) >= 4",
+            lasts: "2m",
+            severity: Severity::Page,
+            summary: "{{ $labels.device }} is down on {{ $value }} nodes of {{ $labels.cluster }}",
+            description: "The ports of {{ $labels.device }}, active within the last hour, are down on {{ $value }} nodes of {{ $labels.cluster }}: a rail, usually its switch.",
+            act: "Look at the leaf switch of this rail first. nodewarden drains none of these nodes for it unless `health.checks` says so.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x10 1x30",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x10 1x30",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x10 1x30",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "4x10 1x30",
+                    ),
+                ],
+                at: "20m",
+            },
+            silent: Some(Case {
+                // Three nodes; an unused port is down everywhere.
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x10 1x30",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x10 1x30",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x10 1x30",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "1x40",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n5",device="mlx5_3",port="1"}"#,
+                        "1x40",
+                    ),
+                ],
+                at: "20m",
+            }),
+        },
+        Alert {
+            name: "FabricSameCheckOnManyNodes",
+            expr: "count by (cluster, check) (
+  count by (cluster, instance, check) (nodewarden_incident_info{check=~\"rdma-.*\"})
+) >= 4",
+            lasts: "5m",
+            severity: Severity::Page,
+            summary: "{{ $labels.check }} on {{ $value }} nodes of {{ $labels.cluster }}",
+            description: "Check {{ $labels.check }} has open incidents on {{ $value }} nodes of {{ $labels.cluster }}: loss, pauses or retries on many nodes come from the fabric, not from the nodes.",
+            act: "Look for what these nodes share: a leaf switch, a spine, a configuration that was rolled out. The runbook of the check says which counters of the switch to compare.",
+            runbook: Runbook::OfCheck,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n4",incident="i4",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        "1x20",
+                    ),
+                ],
+                at: "10m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-pfc-storm",subject="mlx5_0/1"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i2",check="rdma-pfc-storm",subject="mlx5_1/1"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i3",check="rdma-pfc-storm",subject="mlx5_2/1"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i4",check="rdma-pfc-storm",subject="mlx5_3/1"}"#,
+                        "1x20",
+                    ),
+                ],
+                at: "10m",
+            }),
+        },
+        Alert {
+            name: "FabricCongestion",
+            expr: "(cluster:rdma_np_cnp_sent:rate5m > 10000)
+and
+  cluster:rdma_np_cnp_sent:rate5m > 10 * avg_over_time(cluster:rdma_np_cnp_sent:rate5m[6h] offset 30m)",
+            lasts: "15m",
+            severity: Severity::Ticket,
+            summary: "Congestion in the fabric of {{ $labels.cluster }}: {{ $value | humanize }} CNPs a second",
+            description: "Receivers of {{ $labels.cluster }} send {{ $value | humanize }} congestion notifications (CNP) a second, more than 10 times the average of the hours before.",
+            act: "`topk(10, instance:rdma_np_cnp_sent:rate5m)` names the receivers. A job that started then, an incast, or a link at lower rate are the usual causes.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[(
+                    r#"rdma_np_cnp_sent_total{cluster="c",instance="n1",device="mlx5_0",port="1"}"#,
+                    "0+60x120 7200+1200000x40",
+                )],
+                at: "155m",
+            },
+            silent: Some(Case {
+                input: &[(
+                    r#"rdma_np_cnp_sent_total{cluster="c",instance="n1",device="mlx5_0",port="1"}"#,
+                    "0+1200000x160",
+                )],
+                at: "155m",
+            }),
+        },
+        Alert {
+            name: "FabricNodePaused",
+            expr: "instance:rdma_pfc_rx_pause:ratio_rate5m > 0.2",
+            lasts: "15m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }} is paused {{ $value | humanizePercentage }} of the time",
+            description: "The switch pauses a port of {{ $labels.instance }} {{ $value | humanizePercentage }} of the time (PFC): a receiver behind it does not keep up, and the congestion spreads.",
+            act: "Find the receiver: a node that sends pauses (`rdma_pfc_tx_pause_seconds_total`), or a link at lower rate.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[(
+                    r#"rdma_pfc_rx_pause_seconds_total{cluster="c",instance="n1",device="mlx5_0",port="1",priority="3"}"#,
+                    "0+30x60",
+                )],
+                at: "40m",
+            },
+            silent: Some(Case {
+                input: &[(
+                    r#"rdma_pfc_rx_pause_seconds_total{cluster="c",instance="n1",device="mlx5_0",port="1",priority="3"}"#,
+                    "0+6x60",
+                )],
+                at: "40m",
+            }),
+        },
+    ],
+};

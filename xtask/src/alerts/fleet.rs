@@ -1,0 +1,365 @@
+//! Alerts about many nodes: what no node can see.
+
+use super::{Alert, Case, Group, Runbook, Severity};
+
+pub(super) static GROUP: Group = Group {
+    name: "nodewarden-fleet",
+    about: "What only all nodes together show.",
+    records: &[],
+    alerts: &[
+        Alert {
+            name: "NodewardenGuardHolds",
+            expr: "count by (cluster, by) (nodewarden_drain_held{by=~\"guard|standing|refused\"} == 1) > 0",
+            lasts: "10m",
+            severity: Severity::Page,
+            summary: "{{ $value }} nodes of {{ $labels.cluster }} have a fault and stay in service",
+            description: "{{ $value }} nodes of {{ $labels.cluster }} have a fault for which they should be drained, and the limit of drains holds them ({{ $labels.by }}). Jobs still start on them.",
+            act: "Look for one cause of all these faults: a driver, a switch, the power, one job. If the nodes are broken, drain them by hand. See docs/operations/slurm.md for the limits.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n1",by="guard"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n2",by="guard"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "15m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n1",by="guard"}"#,
+                        "1x5 0x25",
+                    ),
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n2",by="pause"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "15m",
+            }),
+        },
+        Alert {
+            name: "NodewardenManyDrains",
+            expr: "count by (cluster) (
+  (nodewarden_drain_state{state=\"drained\"} == 1)
+  unless on (cluster, instance)
+    (nodewarden_drain_state{state=\"drained\"} offset 10m == 1)
+) >= 5",
+            lasts: "",
+            severity: Severity::Page,
+            summary: "{{ $value }} nodes of {{ $labels.cluster }} drained within 10 min",
+            description: "nodewarden drained {{ $value }} nodes of {{ $labels.cluster }} within 10 min. Nodes seldom break together: look for one cause.",
+            act: "Compare the incidents: `nodewarden_incident_info` by check. One check on many nodes is a driver, a switch, the power or one job. `nodewarden pause` stops further drains of a node.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
+                        "0x20 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="drained"}"#,
+                        "0x21 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n3",state="drained"}"#,
+                        "0x22 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n4",state="drained"}"#,
+                        "0x22 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n5",state="drained"}"#,
+                        "0x23 1x20",
+                    ),
+                ],
+                at: "28m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
+                        "1x40",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="drained"}"#,
+                        "1x40",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n3",state="drained"}"#,
+                        "1x40",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n4",state="drained"}"#,
+                        "0x22 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n5",state="drained"}"#,
+                        "0x23 1x20",
+                    ),
+                ],
+                at: "28m",
+            }),
+        },
+        Alert {
+            name: "NodewardenDrainsNotWritten",
+            expr: "count by (cluster) (
+  sum by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
+  unless on (cluster, instance)
+    (nodewarden_drain_held == 1)
+) >= 3",
+            lasts: "5m",
+            severity: Severity::Page,
+            summary: "{{ $value }} nodes of {{ $labels.cluster }} cannot be drained: is the controller reachable?",
+            description: "{{ $value }} nodes of {{ $labels.cluster }} have wanted a drain for 5 min, and nothing holds it: slurmctld does not answer, or refuses.",
+            act: "`scontrol ping` on one of them. Until the controller answers, jobs may start on broken nodes after its return.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="wanted"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="wanted"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n3",state="writing"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="wanted"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="wanted"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="d",instance="n3",state="wanted"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            }),
+        },
+        Alert {
+            name: "NodewardenManyVerdictsUnknown",
+            expr: "(sum by (cluster) (nodewarden_verdict{verdict=\"unknown\"}) >= 3)
+and
+  sum by (cluster) (nodewarden_verdict{verdict=\"unknown\"})
+  / count by (cluster) (nodewarden_verdict{verdict=\"unknown\"}) > 0.05",
+            lasts: "15m",
+            severity: Severity::Page,
+            summary: "{{ $value }} nodes of {{ $labels.cluster }} have an unknown verdict",
+            description: "On {{ $value }} nodes of {{ $labels.cluster }}, more than 5 %, nodewarden cannot tell whether they are healthy.",
+            act: "`nodewarden check` on one of them names the source that cannot be read. A kernel or driver update on many nodes is the usual cause.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unknown"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n2",verdict="unknown"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n3",verdict="unknown"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n4",verdict="unknown"}"#,
+                        "0x30",
+                    ),
+                ],
+                at: "20m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unknown"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n2",verdict="unknown"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n3",verdict="unknown"}"#,
+                        "0x30",
+                    ),
+                ],
+                at: "20m",
+            }),
+        },
+        Alert {
+            name: "NodewardenManyMissing",
+            expr: "(count by (cluster) (up{job=~\"nodewarden.*\"} == 0) >= 3)
+and
+  count by (cluster) (up{job=~\"nodewarden.*\"} == 0)
+  / count by (cluster) (up{job=~\"nodewarden.*\"}) > 0.05",
+            lasts: "10m",
+            severity: Severity::Page,
+            summary: "{{ $value }} nodes of {{ $labels.cluster }} cannot be scraped",
+            description: "{{ $value }} nodes of {{ $labels.cluster }}, more than 5 %, do not answer Prometheus.",
+            act: "Look for one cause: the network between Prometheus and the nodes, the power, an update of nodewarden. Nodes that Slurm also reports as down are down.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "0x30"),
+                    (r#"up{job="nodewarden",cluster="c",instance="n2"}"#, "0x30"),
+                    (r#"up{job="nodewarden",cluster="c",instance="n3"}"#, "0x30"),
+                    (r#"up{job="nodewarden",cluster="c",instance="n4"}"#, "1x30"),
+                ],
+                at: "15m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "0x30"),
+                    (r#"up{job="nodewarden",cluster="c",instance="n2"}"#, "0x30"),
+                    (r#"up{job="node",cluster="c",instance="n3"}"#, "0x30"),
+                    (r#"up{job="nodewarden",cluster="c",instance="n4"}"#, "1x30"),
+                ],
+                at: "15m",
+            }),
+        },
+        Alert {
+            name: "GpuSameXidOnManyNodes",
+            expr: "count by (cluster, xid) (
+  max by (cluster, instance, xid) (gpu_xid_last_timestamp_seconds{xid!~\"13|31|43|45\"}) > time() - 3600
+) >= 5",
+            lasts: "",
+            severity: Severity::Ticket,
+            summary: "Xid {{ $labels.xid }} on {{ $value }} nodes of {{ $labels.cluster }} within an hour",
+            description: "{{ $value }} nodes of {{ $labels.cluster }} reported Xid {{ $labels.xid }} within an hour. GPUs seldom break together: a driver, a firmware, the fabric or one job is more likely. Xids that applications cause are not counted.",
+            act: "Compare driver, firmware and jobs of these nodes (`gpu_info`, `slurm_job_info`). docs/xids.md explains the Xid.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n1",gpu="a",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n2",gpu="b",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n3",gpu="c",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n4",gpu="d",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n5",gpu="e",xid="79"}"#,
+                        "5000x100",
+                    ),
+                ],
+                at: "90m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n1",gpu="a",xid="79"}"#,
+                        "100x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n2",gpu="b",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n3",gpu="c",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n4",gpu="d",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n5",gpu="e",xid="94"}"#,
+                        "5000x100",
+                    ),
+                ],
+                at: "90m",
+            }),
+        },
+        Alert {
+            name: "GpuHeatOnManyNodes",
+            expr: "count by (cluster) (
+  max by (cluster, instance) (gpu_clock_event_active{reason=\"hw_thermal\"}) == 1
+) >= 5",
+            lasts: "10m",
+            severity: Severity::Page,
+            summary: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} slow down by heat",
+            description: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} are throttled by their hardware because of heat, for 10 min: the cooling of the room or of a row fails.",
+            act: "Ask those who run the building. Drain the nodes if the temperature keeps rising.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n1",gpu="a",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n2",gpu="b",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n3",gpu="c",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n4",gpu="d",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n5",gpu="e",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "15m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n1",gpu="a",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n1",gpu="b",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n3",gpu="c",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n4",gpu="d",reason="hw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n5",gpu="e",reason="sw_power_cap"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "15m",
+            }),
+        },
+    ],
+};

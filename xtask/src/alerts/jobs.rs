@@ -1,0 +1,60 @@
+//! Alerts about jobs. The recording rules of jobs are in alerts/jobs.rules.yml.
+
+use super::{Alert, Case, Group, Runbook, Severity};
+
+pub(super) static GROUP: Group = Group {
+    name: "nodewarden-job-use",
+    about: "Jobs over all of their nodes.",
+    records: &[],
+    alerts: &[Alert {
+        name: "JobGpusIdle",
+        expr: "(sum by (cluster, jobid) (slurm_job_gpu_share_ratio) >= 8)
+and on (cluster, jobid)
+  sum by (cluster, jobid) (rate(slurm_job_gpu_busy_seconds_total[30m]))
+  / sum by (cluster, jobid) (rate(slurm_job_gpu_seconds_total[30m])) < 0.01",
+        lasts: "1h",
+        severity: Severity::Ticket,
+        summary: "Job {{ $labels.jobid }} holds {{ $value | humanize }} GPUs of {{ $labels.cluster }} and does not use them",
+        description: "Job {{ $labels.jobid }} has {{ $value | humanize }} GPUs of {{ $labels.cluster }}, which were busy less than 1 % of the time for more than an hour: it is stalled, or waits for data.",
+        act: "`nodewarden job ID` on one of its nodes shows each GPU. A job with a blocked process or a lost rank hangs until its time limit: tell its user.",
+        runbook: Runbook::Own,
+        fires: Case {
+            input: &[
+                (
+                    r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    "4x200",
+                ),
+                (
+                    r#"slurm_job_gpu_share_ratio{cluster="c",instance="n2",gpu="b",jobid="7"}"#,
+                    "4x200",
+                ),
+                (
+                    r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    "0+60x200",
+                ),
+                (
+                    r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    "0x200",
+                ),
+            ],
+            at: "120m",
+        },
+        silent: Some(Case {
+            input: &[
+                (
+                    r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    "8x200",
+                ),
+                (
+                    r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    "0+60x200",
+                ),
+                (
+                    r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    "0+50x200",
+                ),
+            ],
+            at: "120m",
+        }),
+    }],
+};

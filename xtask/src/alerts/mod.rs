@@ -1,0 +1,143 @@
+//! `cargo xtask alerts`: writes the rules, their tests and their document from one table, and has promtool check them.
+
+mod agent;
+mod check;
+mod fabric;
+mod fleet;
+mod jobs;
+mod nodes;
+mod storage;
+mod write;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{cmd, deps};
+
+/// Rules that are evaluated together.
+struct Group {
+    name: &'static str,
+    /// One sentence for the document.
+    about: &'static str,
+    records: &'static [Record],
+    alerts: &'static [Alert],
+}
+
+/// A recording rule.
+struct Record {
+    name: &'static str,
+    expr: &'static str,
+}
+
+/// An alert.
+struct Alert {
+    name: &'static str,
+    expr: &'static str,
+    /// How long the expression must hold; empty: not at all.
+    lasts: &'static str,
+    severity: Severity,
+    summary: &'static str,
+    description: &'static str,
+    /// What an operator does about it, for the document.
+    act: &'static str,
+    runbook: Runbook,
+    /// A situation in which it fires once.
+    fires: Case,
+    /// A similar one in which it does not. `None`: it always fires.
+    silent: Option<Case>,
+}
+
+/// Who must act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Severity {
+    /// An operator, immediately: many nodes are concerned.
+    Page,
+    /// An operator, in working hours: one node, or no harm yet.
+    Ticket,
+    /// No one: its absence is the alert.
+    None,
+}
+
+impl Severity {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Ticket => "ticket",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The page that says what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runbook {
+    /// That of the check in the label `check`.
+    OfCheck,
+    /// The alert's section in docs/operations/alerts.md.
+    Own,
+}
+
+/// A test: series by the minute, and the time of the evaluation.
+struct Case {
+    /// Each in promtool's form: series and values.
+    input: &'static [(&'static str, &'static str)],
+    at: &'static str,
+}
+
+static GROUPS: &[&Group] = &[
+    &nodes::GROUP,
+    &fleet::GROUP,
+    &fabric::GROUP,
+    &storage::GROUP,
+    &jobs::GROUP,
+    &agent::GROUP,
+];
+
+/// Where the package installs the documents. A site replaces it by the address of its own copy.
+const DOCUMENTS: &str = "file:///usr/share/doc/nodewarden";
+
+const RULES: &str = "alerts/nodewarden.rules.yml";
+const TESTS: &str = "alerts/nodewarden.tests.yml";
+const EXAMPLE: &str = "alerts/alertmanager.example.yml";
+
+/// Debian packages with promtool and amtool.
+pub(crate) const PACKAGES: &[&str] = &["prometheus", "prometheus-alertmanager"];
+
+/// The files and their content.
+fn files() -> Vec<(&'static str, String)> {
+    vec![
+        (RULES, write::rules(GROUPS)),
+        ("alerts/nodewarden.prometheusrule.yaml", write::manifest(GROUPS)),
+        (TESTS, write::tests(GROUPS)),
+        ("docs/operations/alerts.md", write::document(GROUPS)),
+    ]
+}
+
+/// Writes the files; with `check`, fails if one differs. Then promtool and amtool read them.
+///
+/// # Errors
+/// When a file differs, a rule breaks the rules of this repository, or a test of promtool fails.
+pub(crate) fn run(check: bool) -> Result<()> {
+    let root = cmd::root();
+    let public = fs::read_to_string(root.join("docs/public-interface.txt"))?;
+    let problems = check::problems(GROUPS, &public);
+    ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    for (name, text) in files() {
+        let path = root.join(name);
+        if !check {
+            fs::write(&path, text).with_context(|| name.to_owned())?;
+        } else if fs::read_to_string(&path).unwrap_or_default() != text {
+            bail!("{name} differs from the table: `cargo xtask alerts` writes it");
+        }
+    }
+    deps::install(PACKAGES)?;
+    let tool = |program: &str, args: &[&str], file: &str| {
+        let path: PathBuf = root.join(Path::new(file));
+        cmd::run(cmd::program(program, args).arg(path))
+    };
+    tool("promtool", &["check", "rules"], RULES)?;
+    tool("promtool", &["test", "rules"], TESTS)?;
+    tool("amtool", &["check-config"], EXAMPLE)
+}

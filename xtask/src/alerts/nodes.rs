@@ -1,0 +1,179 @@
+//! Alerts about one node: its faults and its drain.
+
+use super::{Alert, Case, Group, Runbook, Severity};
+
+const FAULT: &[(&str, &str)] = &[
+    (
+        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="xid",subject_kind="gpu",subject="GPU-1"}"#,
+        "1x30",
+    ),
+    (
+        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+        "1x30",
+    ),
+    (
+        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="comment"}"#,
+        "0x30",
+    ),
+];
+
+const COMMENT: &[(&str, &str)] = &[
+    (
+        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-port-flapping",subject_kind="rdma_port",subject="mlx5_0/1"}"#,
+        "1x60",
+    ),
+    (
+        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+        "0x60",
+    ),
+    (
+        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="comment"}"#,
+        "1x60",
+    ),
+];
+
+pub(super) static GROUP: Group = Group {
+    name: "nodewarden-nodes",
+    about: "Faults and drains of one node.",
+    records: &[],
+    alerts: &[
+        Alert {
+            name: "NodewardenFaultDrains",
+            expr: "nodewarden_incident_info
+and on (cluster, instance, incident)
+  (nodewarden_incident_mode{mode=\"drain\"} == 1)",
+            lasts: "2m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
+            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}, for which nodewarden drains the node.",
+            act: "`nodewarden why` on the node shows evidence and remedy; the runbook of the check says what to do. `nodewarden ack ID --reason TEXT` records that an operator works on it.",
+            runbook: Runbook::OfCheck,
+            fires: Case {
+                input: FAULT,
+                at: "10m",
+            },
+            silent: Some(Case {
+                input: COMMENT,
+                at: "10m",
+            }),
+        },
+        Alert {
+            name: "NodewardenFaultComments",
+            expr: "nodewarden_incident_info
+and on (cluster, instance, incident)
+  (nodewarden_incident_mode{mode=\"comment\"} == 1)",
+            lasts: "15m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
+            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}. nodewarden wrote it into the node's Comment and does not drain.",
+            act: "As above. If jobs fail because of it, drain the node, or let nodewarden do so: `health.checks` in the configuration.",
+            runbook: Runbook::OfCheck,
+            fires: Case {
+                input: COMMENT,
+                at: "30m",
+            },
+            silent: Some(Case {
+                input: FAULT,
+                at: "30m",
+            }),
+        },
+        Alert {
+            name: "NodewardenDrainWaits",
+            expr: "(nodewarden_drain_state{state=\"drained\"} == 1)
+unless on (cluster, instance)
+  (nodewarden_incident_acknowledged == 1)",
+            lasts: "1d",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }} is drained for a day and it is not acknowledged",
+            description: "nodewarden drained {{ $labels.instance }} more than a day ago, and none of its incidents is acknowledged.",
+            act: "Repair the node, then lift the drain. `nodewarden ack` ends this alert while the repair takes long.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
+                        "1x1600",
+                    ),
+                    (
+                        r#"nodewarden_incident_acknowledged{cluster="c",instance="n1",incident="i1"}"#,
+                        "0x1600",
+                    ),
+                ],
+                at: "25h",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
+                        "1x1600",
+                    ),
+                    (
+                        r#"nodewarden_incident_acknowledged{cluster="c",instance="n1",incident="i1"}"#,
+                        "0x200 1x1400",
+                    ),
+                ],
+                at: "25h",
+            }),
+        },
+        Alert {
+            name: "NodewardenDrainNotWritten",
+            expr: "sum by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
+unless on (cluster, instance)
+  (nodewarden_drain_held == 1)",
+            lasts: "5m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }} has a fault and is not drained",
+            description: "nodewarden has wanted to drain {{ $labels.instance }} for 5 min. Neither the guard nor a person holds it: the controller does not answer, or refuses.",
+            act: "`nodewarden status` shows what scontrol said. Drain the node by hand until it works.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="wanted"}"#,
+                        "1 0 1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="writing"}"#,
+                        "0 1 0x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n1",by="guard"}"#,
+                        "0x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="wanted"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n1",by="guard"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            }),
+        },
+        Alert {
+            name: "NodewardenPausedLong",
+            expr: "nodewarden_paused == 1",
+            lasts: "1d",
+            severity: Severity::Ticket,
+            summary: "nodewarden is paused on {{ $labels.instance }} for a day",
+            description: "A person paused nodewarden on {{ $labels.instance }} more than a day ago: it does not drain this node.",
+            act: "`nodewarden status` shows who paused it and why. End the pause if it is no longer needed.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[(r#"nodewarden_paused{cluster="c",instance="n1"}"#, "1x1600")],
+                at: "25h",
+            },
+            silent: Some(Case {
+                input: &[(r#"nodewarden_paused{cluster="c",instance="n1"}"#, "1x60 0x1540")],
+                at: "25h",
+            }),
+        },
+    ],
+};
