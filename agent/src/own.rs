@@ -346,9 +346,10 @@ fn health(view: &View, snapshot: &Snapshot, w: &mut Writer<'_>) {
     w.family(&OVERRIDES, |f| f.u64(&[], view.overrides));
 }
 
-/// A count for every check there is, so that the first one is seen as an increase.
+/// A count for every check that may drain, so that the first one is seen as an increase.
 fn per_check<'a>(counts: &[(String, u64)], of_site: impl Iterator<Item = &'a str>, f: &mut Family<'_, '_>) {
-    let known: Vec<&str> = checks::configurable()
+    let may_drain = checks::configurable().filter(|check| check.may.at_most() == Mode::Drain);
+    let known: Vec<&str> = may_drain
         .map(|check| check.id)
         .chain(of_site)
         .collect();
