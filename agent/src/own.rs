@@ -349,10 +349,7 @@ fn health(view: &View, snapshot: &Snapshot, w: &mut Writer<'_>) {
 /// A count for every check that may drain, so that the first one is seen as an increase.
 fn per_check<'a>(counts: &[(String, u64)], of_site: impl Iterator<Item = &'a str>, f: &mut Family<'_, '_>) {
     let may_drain = checks::configurable().filter(|check| check.may.at_most() == Mode::Drain);
-    let known: Vec<&str> = may_drain
-        .map(|check| check.id)
-        .chain(of_site)
-        .collect();
+    let known: Vec<&str> = may_drain.map(|check| check.id).chain(of_site).collect();
     for check in &known {
         let count = counts.iter().find(|(id, _)| check == id);
         f.u64(&[check], count.map_or(0, |(_, n)| *n));

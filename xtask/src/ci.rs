@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::stage::Stages;
-use crate::{alerts, bench, cmd, deps, docs, e2e, fuzz, lint, package, supply, test, vm};
+use crate::{alerts, bench, cmd, dashboards, deps, docs, e2e, fuzz, lint, package, supply, test, vm};
 
 /// Runs all checks; `full` adds checks that take long or need tools that are slow to install.
 pub(crate) fn run(full: bool) -> Result<()> {
@@ -12,6 +12,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
     lint::stages(&mut stages, None);
     stages.run("docs", || docs::run(true));
     stages.run("alerts", || alerts::run(true));
+    stages.run("dashboards", || dashboards::run(true));
     stages.run("build", || cmd::build_nodewarden().map(drop));
     test::stages(&mut stages, None);
     e2e::stages(&mut stages, None, full)?;

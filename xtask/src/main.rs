@@ -8,6 +8,7 @@ mod bans;
 mod bench;
 mod ci;
 mod cmd;
+mod dashboards;
 mod demo;
 mod deps;
 mod docs;
@@ -68,6 +69,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Writes the dashboards, and has promtool parse their queries.
+    Dashboards {
+        /// Write nothing; fail if a file differs.
+        #[arg(long)]
+        check: bool,
+    },
     /// Tests of the whole program with real programs. Needs root; installs missing Debian packages.
     E2e {
         /// Only this group.
@@ -108,6 +115,7 @@ fn run(task: Task) -> Result<()> {
         Task::Lint { name } => in_stages(|stages| lint::stages(stages, name.as_deref())),
         Task::Docs { check } => docs::run(check),
         Task::Alerts { check } => alerts::run(check),
+        Task::Dashboards { check } => dashboards::run(check),
         Task::E2e { name, full } => {
             let mut stages = Stages::default();
             e2e::stages(&mut stages, name.as_deref(), full)?;

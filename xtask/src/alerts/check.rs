@@ -9,7 +9,7 @@ pub(super) fn problems(groups: &[&Group], public: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let records: Vec<&Record> = groups.iter().flat_map(|g| g.records).collect();
     let alerts: Vec<&Alert> = groups.iter().flat_map(|g| g.alerts).collect();
-    let core: BTreeSet<&str> = public.lines().filter_map(core_metric).collect();
+    let core = core_metrics(public);
     let mut names = BTreeSet::new();
     for alert in &alerts {
         let mut say = |what: &str| problems.push(format!("alert {}: {what}", alert.name));
@@ -51,6 +51,11 @@ pub(super) fn problems(groups: &[&Group], public: &str) -> Vec<String> {
     problems
 }
 
+/// The names of core metrics in docs/public-interface.txt.
+pub(crate) fn core_metrics(public: &str) -> BTreeSet<&str> {
+    public.lines().filter_map(core_metric).collect()
+}
+
 /// `metric NAME: KIND core ...`
 fn core_metric(line: &str) -> Option<&str> {
     let (name, of) = line.strip_prefix("metric ")?.split_once(": ")?;
@@ -58,7 +63,7 @@ fn core_metric(line: &str) -> Option<&str> {
 }
 
 /// nodewarden's metrics and recording rules in an expression.
-fn metrics(expr: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn metrics(expr: &str) -> impl Iterator<Item = &str> {
     const PREFIXES: [&str; 8] = [
         "gpu_",
         "rdma_",

@@ -86,6 +86,16 @@ struct Case {
     at: &'static str,
 }
 
+pub(crate) use check::{core_metrics, metrics};
+
+/// The names of all recording rules.
+pub(crate) fn records() -> impl Iterator<Item = &'static str> {
+    GROUPS
+        .iter()
+        .flat_map(|group| group.records)
+        .map(|record| record.name)
+}
+
 static GROUPS: &[&Group] = &[
     &nodes::GROUP,
     &fleet::GROUP,

@@ -64,6 +64,46 @@ const FILES: &[(&str, &str)] = &[
         "usr/share/doc/nodewarden/alerts/alertmanager.example.yml",
     ),
     (
+        "dashboards/nodewarden-agent.json",
+        "usr/share/nodewarden/dashboards/nodewarden-agent.json",
+    ),
+    (
+        "dashboards/nodewarden-cluster.json",
+        "usr/share/nodewarden/dashboards/nodewarden-cluster.json",
+    ),
+    (
+        "dashboards/nodewarden-drains.json",
+        "usr/share/nodewarden/dashboards/nodewarden-drains.json",
+    ),
+    (
+        "dashboards/nodewarden-fabric.json",
+        "usr/share/nodewarden/dashboards/nodewarden-fabric.json",
+    ),
+    (
+        "dashboards/nodewarden-gpu.json",
+        "usr/share/nodewarden/dashboards/nodewarden-gpu.json",
+    ),
+    (
+        "dashboards/nodewarden-gpus.json",
+        "usr/share/nodewarden/dashboards/nodewarden-gpus.json",
+    ),
+    (
+        "dashboards/nodewarden-job.json",
+        "usr/share/nodewarden/dashboards/nodewarden-job.json",
+    ),
+    (
+        "dashboards/nodewarden-node.json",
+        "usr/share/nodewarden/dashboards/nodewarden-node.json",
+    ),
+    (
+        "dashboards/nodewarden-storage.json",
+        "usr/share/nodewarden/dashboards/nodewarden-storage.json",
+    ),
+    (
+        "dashboards/provisioning.example.yml",
+        "usr/share/nodewarden/dashboards/provisioning.example.yml",
+    ),
+    (
         DETECTOR,
         "usr/share/nodewarden/node-problem-detector/nodewarden.json",
     ),

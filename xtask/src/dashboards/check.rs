@@ -1,0 +1,154 @@
+//! Rules of this repository for dashboards, and the queries in a form that promtool parses.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::{Dashboard, Panel, Variable, json};
+use crate::alerts::{core_metrics, metrics, records};
+
+/// The problems of the table. `public`: docs/public-interface.txt.
+pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
+    let core = core_metrics(public);
+    let mut problems = Vec::new();
+    let mut uids = BTreeSet::new();
+    for dashboard in all {
+        if !uids.insert(dashboard.uid) {
+            problems.push(format!("{}: twice", dashboard.uid));
+        }
+        for panel in panels(dashboard) {
+            let mut say = |what: String| problems.push(format!("{}, {}: {what}", dashboard.uid, panel.title));
+            if [panel.title, panel.description, panel.unit]
+                .iter()
+                .any(|text| text.is_empty())
+            {
+                say("title, description and unit must be given".to_owned());
+            }
+            if panel.queries.is_empty() || panel.width == 0 || panel.width > 24 {
+                say("needs a query and a width of 1 to 24".to_owned());
+            }
+            for (expr, _) in panel.queries {
+                for (mark, needs) in [
+                    ("%n", Variable::Instance),
+                    ("%g", Variable::Gpu),
+                    ("$jobid", Variable::Job),
+                ] {
+                    if expr.contains(mark) && !dashboard.variables.contains(&needs) {
+                        say(format!("{mark} needs the variable {needs:?}"));
+                    }
+                }
+                for metric in metrics(expr) {
+                    let base = metric.strip_suffix("_bucket").unwrap_or(metric);
+                    if !(core.contains(base) || records().any(|record| record == metric)) {
+                        say(format!("{metric} is no core metric of docs/public-interface.txt"));
+                    }
+                }
+            }
+        }
+        problems.extend(overlaps(dashboard));
+    }
+    problems
+}
+
+fn panels(dashboard: &Dashboard) -> impl Iterator<Item = &Panel> {
+    dashboard.rows.iter().flat_map(|row| row.panels)
+}
+
+/// Panels of the written file that cover each other, or that share a number.
+fn overlaps(dashboard: &Dashboard) -> Vec<String> {
+    let text = json::text(dashboard).unwrap_or_default();
+    let file: Value = serde_json::from_str(&text).unwrap_or_default();
+    let mut taken = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    let mut problems = Vec::new();
+    for panel in file["panels"].as_array().into_iter().flatten() {
+        let at = |key: &str| panel["gridPos"][key].as_u64().unwrap_or_default();
+        if !ids.insert(panel["id"].as_u64()) {
+            problems.push(format!("{}: a number twice: {}", dashboard.uid, panel["id"]));
+        }
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                if x >= 24 || !taken.insert((x, y)) {
+                    problems.push(format!(
+                        "{}: {} covers another panel",
+                        dashboard.uid, panel["title"]
+                    ));
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// Every query as a recording rule, with values in place of variables.
+pub(super) fn as_rules(all: &[&Dashboard]) -> String {
+    let mut out = String::from("groups:\n  - name: queries\n    rules:\n");
+    let queries = all.iter().flat_map(|d| panels(d)).flat_map(|panel| panel.queries);
+    for (number, (expr, _)) in queries.enumerate() {
+        let mut text = json::query(expr);
+        for (variable, value) in [
+            ("$__rate_interval", "5m"),
+            ("$__range", "1h"),
+            ("$cluster", ".*"),
+            ("$instance", ".*"),
+            ("$gpu", ".*"),
+            ("$jobid", ".*"),
+        ] {
+            text = text.replace(variable, value);
+        }
+        let text = Value::from(text);
+        writeln!(out, "      - record: query:number{number}\n        expr: {text}").ok();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dashboards::{DASHBOARDS, Kind, Row};
+
+    #[test]
+    fn the_table_follows_the_rules() {
+        let path = crate::cmd::root().join("docs/public-interface.txt");
+        let public = std::fs::read_to_string(path).unwrap();
+        assert_eq!(problems(DASHBOARDS, &public), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_panel_uses_core_metrics_and_variables_that_its_dashboard_has() {
+        static BAD: Dashboard = Dashboard {
+            uid: "bad",
+            title: "t",
+            description: "d",
+            variables: &[],
+            rows: &[Row {
+                title: "r",
+                panels: &[Panel {
+                    title: "p",
+                    description: "",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 30,
+                    queries: &[("gpu_nothing{%g}", "")],
+                }],
+            }],
+        };
+        let found = problems(&[&BAD], "metric gpu_up: gauge core gpu\n").join("\n");
+        for part in [
+            "description",
+            "width",
+            "%g needs the variable Gpu",
+            "gpu_nothing is no core metric",
+            "covers",
+        ] {
+            assert!(found.contains(part), "{part}: {found}");
+        }
+    }
+
+    #[test]
+    fn no_variable_is_left_in_a_query_for_promtool() {
+        let rules = as_rules(DASHBOARDS);
+        assert!(!rules.contains('$') && !rules.contains('%'), "{rules}");
+    }
+}

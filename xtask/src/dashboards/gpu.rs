@@ -1,0 +1,412 @@
+//! GPUs and the jobs on them.
+
+use super::{Dashboard, Kind, Panel, Row, Variable};
+
+pub(super) static FLEET: Dashboard = Dashboard {
+    uid: "nodewarden-gpus",
+    title: "nodewarden / GPU fleet",
+    description: "All GPUs of a cluster: use, heat, errors.",
+    variables: &[Variable::Instance],
+    rows: &[
+        Row {
+            title: "Now",
+            panels: &[
+                Panel {
+                    title: "GPUs",
+                    description: "GPUs that nodewarden knows.",
+                    unit: "short",
+                    kind: Kind::Stat(None),
+                    width: 6,
+                    queries: &[("count(gpu_up{%n})", "")],
+                },
+                Panel {
+                    title: "GPUs down",
+                    description: "GPUs for which the driver does not answer.",
+                    unit: "short",
+                    kind: Kind::Stat(Some(1.0)),
+                    width: 6,
+                    queries: &[("count(gpu_up{%n} == 0) or vector(0)", "")],
+                },
+                Panel {
+                    title: "Utilization",
+                    description: "Average over all GPUs.",
+                    unit: "percentunit",
+                    kind: Kind::Stat(None),
+                    width: 6,
+                    queries: &[("avg(gpu_utilization_ratio{%n})", "")],
+                },
+                Panel {
+                    title: "Power",
+                    description: "Sum over all GPUs.",
+                    unit: "watt",
+                    kind: Kind::Stat(None),
+                    width: 6,
+                    queries: &[("sum(gpu_power_watts{%n})", "")],
+                },
+            ],
+        },
+        Row {
+            title: "Use",
+            panels: &[
+                Panel {
+                    title: "Utilization",
+                    description: "Average, and the share of GPUs with a job.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[
+                        ("avg(gpu_utilization_ratio{%n})", "utilization"),
+                        (
+                            "sum(slurm_job_gpu_share_ratio{%n}) / count(gpu_up{%n})",
+                            "allocated",
+                        ),
+                    ],
+                },
+                Panel {
+                    title: "Tensor cores",
+                    description: "Share of time in which tensor cores were active, on average, where the driver reports it.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[("avg(gpu_tensor_active_ratio{%n})", "tensor active")],
+                },
+                Panel {
+                    title: "Memory",
+                    description: "Used part of all GPU memory.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum(gpu_memory_used_bytes{%n}) / sum(gpu_memory_total_bytes{%n})",
+                        "used",
+                    )],
+                },
+            ],
+        },
+        Row {
+            title: "Limits",
+            panels: &[
+                Panel {
+                    title: "Temperature",
+                    description: "The hottest GPU, and the average.",
+                    unit: "celsius",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[
+                        ("max(gpu_temperature_celsius{%n})", "hottest"),
+                        ("avg(gpu_temperature_celsius{%n})", "average"),
+                    ],
+                },
+                Panel {
+                    title: "GPUs at a lower clock",
+                    description: "GPUs whose clock is reduced now, by the reason.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[(
+                        "sum by (reason) (gpu_clock_event_active{%n,reason!=\"idle\"})",
+                        "{{reason}}",
+                    )],
+                },
+            ],
+        },
+        Row {
+            title: "Errors",
+            panels: &[
+                Panel {
+                    title: "Xid errors",
+                    description: "Xid errors in the selected time, by GPU.",
+                    unit: "short",
+                    kind: Kind::Table,
+                    width: 12,
+                    queries: &[(
+                        "sum by (cluster, instance, gpu, xid) (increase(gpu_xid_errors_total{%n}[$__range])) > 0",
+                        "",
+                    )],
+                },
+                Panel {
+                    title: "Uncorrected ECC errors",
+                    description: "Over the lifetime of each GPU, where there are some.",
+                    unit: "short",
+                    kind: Kind::Table,
+                    width: 12,
+                    queries: &[(
+                        "gpu_ecc_errors_total{%n,kind=\"uncorrected\",scope=\"aggregate\"} > 0",
+                        "",
+                    )],
+                },
+                Panel {
+                    title: "Waiting for a reset",
+                    description: "GPUs with a row remapping that needs a reset, or whose driver asks for an action.",
+                    unit: "short",
+                    kind: Kind::Table,
+                    width: 12,
+                    queries: &[(
+                        "gpu_row_remap_pending{%n} == 1 or gpu_recovery_action{%n} > 0",
+                        "",
+                    )],
+                },
+                Panel {
+                    title: "NVLink errors",
+                    description: "Errors in the selected time.",
+                    unit: "short",
+                    kind: Kind::Table,
+                    width: 12,
+                    queries: &[(
+                        "sum by (cluster, instance, gpu, kind) (increase(gpu_nvlink_errors_total{%n}[$__range])) > 0",
+                        "",
+                    )],
+                },
+            ],
+        },
+    ],
+};
+
+pub(super) static GPU: Dashboard = Dashboard {
+    uid: "nodewarden-gpu",
+    title: "nodewarden / GPU detail",
+    description: "One GPU.",
+    variables: &[Variable::Instance, Variable::Gpu],
+    rows: &[
+        Row {
+            title: "Identity",
+            panels: &[Panel {
+                title: "GPU",
+                description: "Model, address, serial number, driver.",
+                unit: "short",
+                kind: Kind::Table,
+                width: 24,
+                queries: &[("gpu_info{%g}", "")],
+            }],
+        },
+        Row {
+            title: "Use",
+            panels: &[
+                Panel {
+                    title: "Utilization",
+                    description: "Share of time in which a kernel ran, SMs were active, tensor cores were active.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[
+                        ("gpu_utilization_ratio{%g}", "kernel {{gpu}}"),
+                        ("gpu_sm_active_ratio{%g}", "SM {{gpu}}"),
+                        ("gpu_tensor_active_ratio{%g}", "tensor {{gpu}}"),
+                    ],
+                },
+                Panel {
+                    title: "Memory",
+                    description: "GPU memory in use.",
+                    unit: "bytes",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[
+                        ("gpu_memory_used_bytes{%g}", "used {{gpu}} {{gpu_instance}}"),
+                        ("gpu_memory_total_bytes{%g}", "total {{gpu}} {{gpu_instance}}"),
+                    ],
+                },
+                Panel {
+                    title: "Power",
+                    description: "Power, and the limit in force.",
+                    unit: "watt",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[
+                        ("gpu_power_watts{%g}", "{{gpu}}"),
+                        ("gpu_power_limit_watts{%g}", "limit {{gpu}}"),
+                    ],
+                },
+                Panel {
+                    title: "Temperature",
+                    description: "Of the die and of the memory.",
+                    unit: "celsius",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[
+                        ("gpu_temperature_celsius{%g}", "die {{gpu}}"),
+                        ("gpu_memory_temperature_celsius{%g}", "memory {{gpu}}"),
+                        ("gpu_temperature_slowdown_celsius{%g}", "slow-down {{gpu}}"),
+                    ],
+                },
+                Panel {
+                    title: "Clocks",
+                    description: "Current clocks.",
+                    unit: "hertz",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[("gpu_clock_hertz{%g}", "{{clock}} {{gpu}}")],
+                },
+            ],
+        },
+        Row {
+            title: "Links and errors",
+            panels: &[
+                Panel {
+                    title: "NVLink",
+                    description: "Data over all NVLinks.",
+                    unit: "Bps",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[
+                        (
+                            "rate(gpu_nvlink_transmit_bytes_total{%g}[$__rate_interval])",
+                            "sent {{gpu}}",
+                        ),
+                        (
+                            "rate(gpu_nvlink_receive_bytes_total{%g}[$__rate_interval])",
+                            "received {{gpu}}",
+                        ),
+                    ],
+                },
+                Panel {
+                    title: "PCIe",
+                    description: "Data over PCIe.",
+                    unit: "Bps",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[
+                        (
+                            "rate(gpu_pcie_transmit_bytes_total{%g}[$__rate_interval])",
+                            "sent {{gpu}}",
+                        ),
+                        (
+                            "rate(gpu_pcie_receive_bytes_total{%g}[$__rate_interval])",
+                            "received {{gpu}}",
+                        ),
+                    ],
+                },
+                Panel {
+                    title: "ECC errors",
+                    description: "Since the driver was loaded.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[("gpu_ecc_errors_total{%g,scope=\"volatile\"}", "{{kind}} {{gpu}}")],
+                },
+            ],
+        },
+    ],
+};
+
+pub(super) static JOB: Dashboard = Dashboard {
+    uid: "nodewarden-job",
+    title: "nodewarden / Job",
+    description: "One Slurm job over its nodes and GPUs.",
+    variables: &[Variable::Job],
+    rows: &[
+        Row {
+            title: "Job",
+            panels: &[
+                Panel {
+                    title: "Nodes",
+                    description: "Nodes with processes of the job.",
+                    unit: "short",
+                    kind: Kind::Stat(None),
+                    width: 6,
+                    queries: &[(
+                        "count(count by (cluster, instance) (slurm_job_info{%c,jobid=~\"$jobid\"}))",
+                        "",
+                    )],
+                },
+                Panel {
+                    title: "GPUs",
+                    description: "GPUs of the job; a shard counts as a fraction.",
+                    unit: "short",
+                    kind: Kind::Stat(None),
+                    width: 6,
+                    queries: &[("sum(slurm_job_gpu_share_ratio{%c,jobid=~\"$jobid\"})", "")],
+                },
+                Panel {
+                    title: "GPUs busy",
+                    description: "Busy share of the time of its GPUs.",
+                    unit: "percentunit",
+                    kind: Kind::Stat(None),
+                    width: 6,
+                    queries: &[(
+                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum(rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "",
+                    )],
+                },
+                Panel {
+                    title: "Processes in state D",
+                    description: "Processes of the job that wait in the kernel and cannot be ended.",
+                    unit: "short",
+                    kind: Kind::Stat(Some(1.0)),
+                    width: 6,
+                    queries: &[("sum(slurm_job_blocked_processes{%c,jobid=~\"$jobid\"})", "")],
+                },
+            ],
+        },
+        Row {
+            title: "Use",
+            panels: &[
+                Panel {
+                    title: "GPUs busy, by node",
+                    description: "A node that lags holds up the others.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[(
+                        "sum by (instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (instance) (rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "{{instance}}",
+                    )],
+                },
+                Panel {
+                    title: "Power",
+                    description: "Power of its GPUs, by node.",
+                    unit: "watt",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[(
+                        "sum by (instance) (rate(slurm_job_gpu_energy_joules_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "{{instance}}",
+                    )],
+                },
+                Panel {
+                    title: "GPU memory",
+                    description: "GPU memory in use by the job, by node.",
+                    unit: "bytes",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (instance) (slurm_job_gpu_memory_bytes{%c,jobid=~\"$jobid\"})",
+                        "{{instance}}",
+                    )],
+                },
+                Panel {
+                    title: "Host memory",
+                    description: "Memory of the job, by node.",
+                    unit: "bytes",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[("slurm_job_memory_bytes{%c,jobid=~\"$jobid\"}", "{{instance}}")],
+                },
+                Panel {
+                    title: "Processor cores",
+                    description: "Cores that the job uses, by node.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "rate(slurm_job_cpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])",
+                        "{{instance}}",
+                    )],
+                },
+            ],
+        },
+        Row {
+            title: "Faults on its nodes",
+            panels: &[Panel {
+                title: "Open incidents",
+                description: "Incidents of the nodes on which the job runs.",
+                unit: "short",
+                kind: Kind::Table,
+                width: 24,
+                queries: &[(
+                    "nodewarden_incident_info{%c} and on (cluster, instance) slurm_job_info{%c,jobid=~\"$jobid\"}",
+                    "",
+                )],
+            }],
+        },
+    ],
+};

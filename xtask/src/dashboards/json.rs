@@ -1,0 +1,250 @@
+//! The table as Grafana's JSON.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{Dashboard, Kind, Panel, Variable};
+
+/// Grafana 11.
+const SCHEMA: u32 = 39;
+const HEIGHT: u32 = 8;
+const STAT_HEIGHT: u32 = 4;
+const COLUMNS: u32 = 24;
+
+/// The file of a dashboard.
+pub(super) fn text(of: &Dashboard) -> Result<String> {
+    Ok(serde_json::to_string_pretty(&dashboard(of))? + "\n")
+}
+
+fn source() -> Value {
+    json!({ "type": "prometheus", "uid": "${datasource}" })
+}
+
+/// A query with its selectors.
+pub(super) fn query(expr: &str) -> String {
+    let cluster = "cluster=~\"$cluster\"";
+    let node = format!("{cluster},instance=~\"$instance\"");
+    let gpu = format!("{node},gpu=~\"$gpu\"");
+    expr.replace("%g", &gpu)
+        .replace("%n", &node)
+        .replace("%c", cluster)
+}
+
+fn dashboard(of: &Dashboard) -> Value {
+    json!({
+        "uid": of.uid,
+        "title": of.title,
+        "description": of.description,
+        "tags": ["nodewarden"],
+        "schemaVersion": SCHEMA,
+        "version": 1,
+        "editable": true,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": { "from": "now-6h", "to": "now" },
+        "timezone": "",
+        "annotations": { "list": [] },
+        "links": [{
+            "title": "nodewarden",
+            "type": "dashboards",
+            "tags": ["nodewarden"],
+            "asDropdown": true,
+            "includeVars": true,
+            "keepTime": true,
+            "icon": "external link",
+            "targetBlank": false,
+            "tooltip": "Other dashboards of nodewarden",
+            "url": ""
+        }],
+        "templating": { "list": variables(of) },
+        "panels": panels(of),
+    })
+}
+
+fn variables(of: &Dashboard) -> Vec<Value> {
+    let mut list = vec![json!({
+        "name": "datasource",
+        "label": "Data source",
+        "type": "datasource",
+        "query": "prometheus",
+        "current": {},
+        "hide": 0,
+        "includeAll": false,
+        "multi": false,
+        "options": [],
+        "refresh": 1,
+        "regex": ""
+    })];
+    let select = |name: &str, label: &str, query: String| {
+        json!({
+            "name": name,
+            "label": label,
+            "type": "query",
+            "datasource": source(),
+            "query": { "query": query, "refId": "variable" },
+            "definition": query,
+            "current": {},
+            "hide": 0,
+            "includeAll": true,
+            "allValue": ".*",
+            "multi": true,
+            "options": [],
+            "refresh": 2,
+            "regex": "",
+            "sort": 1
+        })
+    };
+    let values = "label_values(nodewarden_build_info, cluster)".to_owned();
+    list.push(select("cluster", "Cluster", values));
+    for variable in of.variables {
+        list.push(match variable {
+            Variable::Instance => {
+                let values = query("label_values(nodewarden_build_info{%c}, instance)");
+                select("instance", "Node", values)
+            }
+            Variable::Gpu => select("gpu", "GPU", query("label_values(gpu_info{%n}, gpu)")),
+            Variable::Job => select("jobid", "Job", query("label_values(slurm_job_info{%c}, jobid)")),
+        });
+    }
+    list
+}
+
+fn panels(of: &Dashboard) -> Vec<Value> {
+    let mut list = Vec::new();
+    let (mut id, mut y) = (0, 0);
+    let mut next = || {
+        id += 1;
+        id
+    };
+    for row in of.rows {
+        list.push(json!({
+            "id": next(),
+            "type": "row",
+            "title": row.title,
+            "collapsed": false,
+            "gridPos": { "x": 0, "y": y, "w": COLUMNS, "h": 1 },
+            "panels": []
+        }));
+        y += 1;
+        let (mut x, mut height) = (0, 0);
+        for panel in row.panels {
+            let width = u32::from(panel.width);
+            if x + width > COLUMNS {
+                (x, y, height) = (0, y + height, 0);
+            }
+            let tall = if matches!(panel.kind, Kind::Stat(_)) {
+                STAT_HEIGHT
+            } else {
+                HEIGHT
+            };
+            list.push(shown(panel, next(), [x, y, width, tall]));
+            height = height.max(tall);
+            x += width;
+        }
+        y += height;
+    }
+    list
+}
+
+fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
+    let is_table = panel.kind == Kind::Table;
+    let targets: Vec<Value> = ('A'..)
+        .zip(panel.queries)
+        .map(|(id, (expr, legend))| {
+            json!({
+                "refId": id.to_string(),
+                "datasource": source(),
+                "editorMode": "code",
+                "expr": query(expr),
+                "legendFormat": legend,
+                "instant": is_table,
+                "range": !is_table,
+                "format": if is_table { "table" } else { "time_series" },
+            })
+        })
+        .collect();
+    let (kind, options, transformations) = match panel.kind {
+        Kind::Stat(_) => (
+            "stat",
+            json!({
+                "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
+                "colorMode": "value",
+                "graphMode": "area",
+                "justifyMode": "auto",
+                "orientation": "auto",
+                "textMode": "auto"
+            }),
+            json!([]),
+        ),
+        Kind::Lines => (
+            "timeseries",
+            json!({
+                "legend": { "showLegend": true, "displayMode": "list", "placement": "bottom", "calcs": [] },
+                "tooltip": { "mode": "multi", "sort": "desc" }
+            }),
+            json!([]),
+        ),
+        Kind::Table => (
+            "table",
+            json!({ "showHeader": true, "cellHeight": "sm" }),
+            // The time of the query and labels that every row has say nothing.
+            json!([{
+                "id": "organize",
+                "options": { "excludeByName": { "Time": true, "__name__": true, "job": true }, "indexByName": {}, "renameByName": {} }
+            }]),
+        ),
+    };
+    json!({
+        "id": id,
+        "type": kind,
+        "title": panel.title,
+        "description": panel.description,
+        "datasource": source(),
+        "gridPos": { "x": x, "y": y, "w": w, "h": h },
+        "targets": targets,
+        "options": options,
+        "transformations": transformations,
+        "fieldConfig": { "defaults": defaults(panel), "overrides": overrides(panel) },
+    })
+}
+
+fn defaults(panel: &Panel) -> Value {
+    let mut steps = vec![json!({ "color": "green", "value": null })];
+    if let Kind::Stat(Some(bad)) = panel.kind {
+        steps.push(json!({ "color": "red", "value": bad }));
+    }
+    let mut defaults = json!({
+        "unit": panel.unit,
+        "thresholds": { "mode": "absolute", "steps": steps },
+        "color": { "mode": if panel.kind == Kind::Lines { "palette-classic" } else { "thresholds" } },
+        "noValue": "no data",
+    });
+    if panel.kind == Kind::Lines {
+        defaults["custom"] = json!({
+            "drawStyle": "line",
+            "lineWidth": 1,
+            "fillOpacity": 10,
+            "showPoints": "never",
+            // A value that could not be read is a gap.
+            "spanNulls": false
+        });
+    }
+    defaults
+}
+
+/// In tables, a node leads to its dashboard.
+fn overrides(panel: &Panel) -> Value {
+    if panel.kind != Kind::Table {
+        return json!([]);
+    }
+    json!([{
+        "matcher": { "id": "byName", "options": "instance" },
+        "properties": [{
+            "id": "links",
+            "value": [{
+                "title": "Node",
+                "url": "/d/nodewarden-node?${datasource:queryparam}&${cluster:queryparam}&var-instance=${__value.text}&${__url_time_range}"
+            }]
+        }]
+    }])
+}

@@ -1,0 +1,101 @@
+//! `cargo xtask dashboards`: writes the Grafana dashboards from one table, and has promtool parse their queries.
+
+mod check;
+mod fabric;
+mod fleet;
+mod gpu;
+mod json;
+mod node;
+mod storage;
+
+use std::fs;
+use std::io::Write as _;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{cmd, deps};
+
+/// A dashboard.
+struct Dashboard {
+    /// Its name in links and of its file.
+    uid: &'static str,
+    title: &'static str,
+    description: &'static str,
+    variables: &'static [Variable],
+    rows: &'static [Row],
+}
+
+/// What a reader selects above the panels. `datasource` and `cluster` are on every dashboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Variable {
+    Instance,
+    Gpu,
+    Job,
+}
+
+/// Panels below one heading.
+struct Row {
+    title: &'static str,
+    panels: &'static [Panel],
+}
+
+/// A panel.
+struct Panel {
+    title: &'static str,
+    description: &'static str,
+    /// Grafana's word for the unit.
+    unit: &'static str,
+    kind: Kind,
+    /// Of 24 columns.
+    width: u8,
+    /// Query and legend. `%c` selects the cluster, `%n` the node too, `%g` the GPU too.
+    queries: &'static [(&'static str, &'static str)],
+}
+
+/// The form of a panel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// One number, with the least value that is bad.
+    Stat(Option<f64>),
+    /// Lines over time.
+    Lines,
+    /// The current series, one a row.
+    Table,
+}
+
+static DASHBOARDS: &[&Dashboard] = &[
+    &fleet::CLUSTER,
+    &fleet::DRAINS,
+    &node::NODE,
+    &gpu::FLEET,
+    &gpu::GPU,
+    &gpu::JOB,
+    &fabric::FABRIC,
+    &storage::STORAGE,
+    &node::AGENT,
+];
+
+/// Writes the files; with `check`, fails if one differs. Then promtool parses every query.
+///
+/// # Errors
+/// When a file differs, a panel breaks the rules of this repository, or a query cannot be parsed.
+pub(crate) fn run(check: bool) -> Result<()> {
+    let root = cmd::root();
+    let public = fs::read_to_string(root.join("docs/public-interface.txt"))?;
+    let problems = check::problems(DASHBOARDS, &public);
+    ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    for dashboard in DASHBOARDS {
+        let name = format!("dashboards/{}.json", dashboard.uid);
+        let text = json::text(dashboard)?;
+        let path = root.join(&name);
+        if !check {
+            fs::write(&path, text).with_context(|| name.clone())?;
+        } else if fs::read_to_string(&path).unwrap_or_default() != text {
+            bail!("{name} differs from the table: `cargo xtask dashboards` writes it");
+        }
+    }
+    deps::install(&["prometheus"])?;
+    let mut rules = tempfile::Builder::new().suffix(".yml").tempfile()?;
+    rules.write_all(check::as_rules(DASHBOARDS).as_bytes())?;
+    cmd::run(cmd::program("promtool", &["check", "rules"]).arg(rules.path()))
+}

@@ -1,0 +1,192 @@
+//! Filesystems.
+
+use super::{Dashboard, Kind, Panel, Row, Variable};
+
+pub(super) static STORAGE: Dashboard = Dashboard {
+    uid: "nodewarden-storage",
+    title: "nodewarden / Storage",
+    description: "Lustre, GPFS, NFS and local filesystems as the nodes see them.",
+    variables: &[Variable::Instance],
+    rows: &[
+        Row {
+            title: "All filesystems",
+            panels: &[
+                Panel {
+                    title: "Used space",
+                    description: "Used part, by mount point.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "1 - min by (mountpoint) (mount_available_bytes{%n} / mount_size_bytes{%n})",
+                        "{{mountpoint}}",
+                    )],
+                },
+                Panel {
+                    title: "Duration of probes",
+                    description: "99 of 100 probes (statfs) are faster.",
+                    unit: "s",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "histogram_quantile(0.99, sum by (mountpoint, le) (rate(mount_probe_duration_seconds_bucket{%n}[10m])))",
+                        "{{mountpoint}}",
+                    )],
+                },
+                Panel {
+                    title: "Without an answer",
+                    description: "Nodes on which a probe has not returned for more than a minute.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "count by (subject) (nodewarden_device_late_seconds{%n,collector=\"mounts\"} > 60)",
+                        "{{subject}}",
+                    )],
+                },
+            ],
+        },
+        Row {
+            title: "Lustre",
+            panels: &[
+                Panel {
+                    title: "Read",
+                    description: "Bytes that programs read, from the servers or from the cache.",
+                    unit: "Bps",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs) (rate(lustre_client_read_bytes_total{%n}[$__rate_interval]))",
+                        "{{fs}}",
+                    )],
+                },
+                Panel {
+                    title: "Written",
+                    description: "Bytes that programs write.",
+                    unit: "Bps",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs) (rate(lustre_client_write_bytes_total{%n}[$__rate_interval]))",
+                        "{{fs}}",
+                    )],
+                },
+                Panel {
+                    title: "Metadata operations",
+                    description: "By operation.",
+                    unit: "ops",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs, op) (rate(lustre_client_md_ops_total{%n}[$__rate_interval]))",
+                        "{{fs}} {{op}}",
+                    )],
+                },
+                Panel {
+                    title: "Time of a request",
+                    description: "Average time of a request to the servers, by kind.",
+                    unit: "s",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs, opcode) (rate(lustre_client_rpc_seconds_total{%n}[$__rate_interval])) / sum by (fs, opcode) (rate(lustre_client_rpcs_total{%n}[$__rate_interval]))",
+                        "{{fs}} {{opcode}}",
+                    )],
+                },
+                Panel {
+                    title: "Targets not connected",
+                    description: "Connections that are neither FULL nor IDLE, by server.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "count by (fs, server, state) (lustre_client_target_state{%n})",
+                        "{{fs}} {{server}} {{state}}",
+                    )],
+                },
+                Panel {
+                    title: "Evictions",
+                    description: "Evictions of clients.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs) (increase(lustre_client_evictions_total{%n}[$__rate_interval]))",
+                        "{{fs}}",
+                    )],
+                },
+            ],
+        },
+        Row {
+            title: "GPFS",
+            panels: &[
+                Panel {
+                    title: "Read",
+                    description: "Bytes that programs read.",
+                    unit: "Bps",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs) (rate(gpfs_read_bytes_total{%n}[$__rate_interval]))",
+                        "{{fs}}",
+                    )],
+                },
+                Panel {
+                    title: "Written",
+                    description: "Bytes that programs write.",
+                    unit: "Bps",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs) (rate(gpfs_write_bytes_total{%n}[$__rate_interval]))",
+                        "{{fs}}",
+                    )],
+                },
+                Panel {
+                    title: "Operations",
+                    description: "By operation.",
+                    unit: "ops",
+                    kind: Kind::Lines,
+                    width: 8,
+                    queries: &[(
+                        "sum by (fs, operation) (rate(gpfs_operations_total{%n}[$__rate_interval]))",
+                        "{{fs}} {{operation}}",
+                    )],
+                },
+            ],
+        },
+        Row {
+            title: "NFS",
+            panels: &[
+                Panel {
+                    title: "Time of a request",
+                    description: "Average time from the request to its end, with the time in queues.",
+                    unit: "s",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[(
+                        "sum by (mountpoint) (rate(mount_nfs_request_seconds_total{%n}[$__rate_interval])) / sum by (mountpoint) (rate(mount_nfs_requests_total{%n}[$__rate_interval]))",
+                        "{{mountpoint}}",
+                    )],
+                },
+                Panel {
+                    title: "Sent again",
+                    description: "Requests that were sent again, and major time-outs.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 12,
+                    queries: &[
+                        (
+                            "sum by (mountpoint) (increase(mount_nfs_retransmissions_total{%n}[$__rate_interval]))",
+                            "sent again {{mountpoint}}",
+                        ),
+                        (
+                            "sum by (mountpoint) (increase(mount_nfs_timeouts_total{%n}[$__rate_interval]))",
+                            "time-outs {{mountpoint}}",
+                        ),
+                    ],
+                },
+            ],
+        },
+    ],
+};
