@@ -89,6 +89,7 @@ pub(super) fn as_rules(all: &[&Dashboard]) -> String {
         let mut text = json::query(expr);
         for (variable, value) in [
             ("$__rate_interval", "5m"),
+            ("$__range_s", "3600"),
             ("$__range", "1h"),
             ("$cluster", ".*"),
             ("$instance", ".*"),

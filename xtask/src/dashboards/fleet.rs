@@ -215,14 +215,11 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "Kernel events",
-                    description: "Faults in the kernel log in the selected time.",
+                    description: "Faults in the kernel log since the start of nodewarden.",
                     unit: "short",
                     kind: Kind::Table,
                     width: 24,
-                    queries: &[(
-                        "sum by (cluster, instance, event, subject_kind, subject) (increase(host_kernel_events_total{%n}[$__range])) > 0",
-                        "",
-                    )],
+                    queries: &[("host_kernel_events_total{%n} > 0", "")],
                 },
             ],
         },

@@ -115,12 +115,12 @@ pub(super) static FLEET: Dashboard = Dashboard {
             panels: &[
                 Panel {
                     title: "Xid errors",
-                    description: "Xid errors in the selected time, by GPU.",
+                    description: "Number of each Xid since the start of nodewarden, if it occurred in the selected time.",
                     unit: "short",
                     kind: Kind::Table,
                     width: 12,
                     queries: &[(
-                        "sum by (cluster, instance, gpu, xid) (increase(gpu_xid_errors_total{%n}[$__range])) > 0",
+                        "gpu_xid_errors_total{%n} and on (cluster, instance, gpu, xid) gpu_xid_last_timestamp_seconds{%n} > time() - $__range_s",
                         "",
                     )],
                 },
