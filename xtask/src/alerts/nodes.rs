@@ -4,6 +4,10 @@ use super::{Alert, Case, Group, Runbook, Severity};
 
 const FAULT: &[(&str, &str)] = &[
     (
+        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="reboot"}"#,
+        "1x30",
+    ),
+    (
         r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="xid",subject_kind="gpu",subject="GPU-1"}"#,
         "1x30",
     ),
@@ -18,6 +22,10 @@ const FAULT: &[(&str, &str)] = &[
 ];
 
 const COMMENT: &[(&str, &str)] = &[
+    (
+        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect"}"#,
+        "1x60",
+    ),
     (
         r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-port-flapping",subject_kind="rdma_port",subject="mlx5_0/1"}"#,
         "1x60",
@@ -40,12 +48,14 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "NodewardenFaultDrains",
             expr: "nodewarden_incident_info
+* on (cluster, instance, incident) group_left (act)
+  (nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"drain\"} == 1)",
             lasts: "2m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
-            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}, for which nodewarden drains the node.",
+            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}, for which nodewarden drains the node. Remedy: {{ $labels.act }}.",
             act: "`nodewarden why` on the node shows evidence and remedy; the runbook of the check says what to do. `nodewarden ack ID --reason TEXT` records that an operator works on it.",
             runbook: Runbook::OfCheck,
             fires: Case {
@@ -58,14 +68,54 @@ and on (cluster, instance, incident)
             }),
         },
         Alert {
+            name: "NodewardenUnhealthy",
+            expr: "(nodewarden_verdict{verdict=\"unhealthy\"} == 1)
+unless on (cluster, instance)
+  (nodewarden_incident_mode{mode=\"drain\"} == 1)",
+            lasts: "5m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }} is unhealthy and nodewarden may not drain it",
+            description: "The verdict on {{ $labels.instance }} is unhealthy, and the configured mode lets nodewarden only observe or comment.",
+            act: "`nodewarden why` shows evidence and remedy. Drain the node by hand. See docs/operations/slurm.md for mode drain.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unhealthy"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+                        "0x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unhealthy"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            }),
+        },
+        Alert {
             name: "NodewardenFaultComments",
             expr: "nodewarden_incident_info
+* on (cluster, instance, incident) group_left (act)
+  (nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"comment\"} == 1)",
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
-            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}. nodewarden wrote it into the node's Comment and does not drain.",
+            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}. nodewarden wrote it into the node's Comment and does not drain. Remedy: {{ $labels.act }}.",
             act: "As above. If jobs fail because of it, drain the node, or let nodewarden do so: `health.checks` in the configuration.",
             runbook: Runbook::OfCheck,
             fires: Case {
