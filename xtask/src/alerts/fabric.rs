@@ -25,34 +25,34 @@ pub(super) static GROUP: Group = Group {
             expr: "count by (cluster, device) (
   (rdma_port_state == 1)
   and on (cluster, instance, device, port)
-    (max_over_time(rdma_port_state[1h]) == 4)
+    (max_over_time(rdma_port_state[1d]) == 4)
 ) >= 4",
             lasts: "2m",
             severity: Severity::Page,
             summary: "{{ $labels.device }} is down on {{ $value }} nodes of {{ $labels.cluster }}",
-            description: "The ports of {{ $labels.device }}, active within the last hour, are down on {{ $value }} nodes of {{ $labels.cluster }}: a rail, usually its switch.",
+            description: "The ports of {{ $labels.device }}, active within the last day, are down on {{ $value }} nodes of {{ $labels.cluster }}: a rail, usually its switch.",
             act: "Look at the leaf switch of this rail first. nodewarden drains none of these nodes for it unless `health.checks` says so.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[
                     (
                         r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
-                        "4x10 1x30",
+                        "4x10 1x200",
                     ),
                     (
                         r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
-                        "4x10 1x30",
+                        "4x10 1x200",
                     ),
                     (
                         r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
-                        "4x10 1x30",
+                        "4x10 1x200",
                     ),
                     (
                         r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
-                        "4x10 1x30",
+                        "4x10 1x200",
                     ),
                 ],
-                at: "20m",
+                at: "3h",
             },
             silent: Some(Case {
                 // Three nodes; an unused port is down everywhere.

@@ -47,8 +47,8 @@ pub(super) static GROUP: Group = Group {
             name: "NodewardenManyDrains",
             expr: "count by (cluster) (
   (nodewarden_drain_state{state=\"drained\"} == 1)
-  unless on (cluster, instance)
-    (nodewarden_drain_state{state=\"drained\"} offset 10m == 1)
+  and on (cluster, instance)
+    (nodewarden_drain_state{state=\"drained\"} offset 10m == 0)
 ) >= 5",
             lasts: "",
             severity: Severity::Page,
@@ -85,7 +85,7 @@ pub(super) static GROUP: Group = Group {
                 input: &[
                     (
                         r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
-                        "1x40",
+                        "1x10 _x9 1x20",
                     ),
                     (
                         r#"nodewarden_drain_state{cluster="c",instance="n2",state="drained"}"#,
