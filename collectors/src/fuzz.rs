@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
 //! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
 
-use crate::{gpfs, kernel_log, lustre, mounts, rdma, slurm};
+use crate::{amd, gpfs, kernel_log, lustre, mounts, rdma, slurm};
 
 /// One record of /dev/kmsg, prefix and message.
 pub fn kmsg_record(data: &[u8]) {
@@ -66,4 +66,9 @@ pub fn mountstats(data: &[u8]) {
 /// One file of a Lustre client.
 pub fn lustre_file(data: &[u8]) {
     lustre::check(data);
+}
+
+/// The file `gpu_metrics` of an AMD GPU.
+pub fn gpu_metrics(data: &[u8]) {
+    amd::gpu_metrics::check(data);
 }

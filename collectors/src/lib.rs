@@ -4,6 +4,7 @@
 //! [`Device`]s (the smallest units that block independently) and optionally a [`Watcher`] for events. To add one: a
 //! folder, a line in [`COLLECTORS`], a fixture.
 
+pub mod amd;
 pub mod block;
 mod budget;
 pub mod domain;

@@ -22,6 +22,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),
     ("lustre_file", collectors::fuzz::lustre_file),
+    ("gpu_metrics", collectors::fuzz::gpu_metrics),
     ("scontrol_show_node", slurm::parse::fuzz),
     ("sinfo", slurm::sinfo::fuzz),
     ("node_extra", slurm::extra::fuzz),

@@ -1,0 +1,226 @@
+//! Revisions with fixed offsets, in the natural alignment of C.
+
+use super::Field as F;
+use super::{Place, Revision};
+
+/// The layout of a revision.
+pub(super) struct Layout {
+    /// Size of the table. `None`: it describes itself.
+    pub(super) size: Option<u16>,
+    pub(super) places: &'static [Place],
+}
+
+/// One value.
+const fn one(field: F, offset: usize, width: usize) -> Place {
+    array(field, offset, width, 1)
+}
+
+/// An array.
+const fn array(field: F, offset: usize, width: usize, count: usize) -> Place {
+    Place {
+        field,
+        offset,
+        width,
+        count,
+    }
+}
+
+/// The layout of a revision, if it is known. v2.0 has another order than the later ones of its family.
+pub(super) const fn of(revision: Revision) -> Option<Layout> {
+    let (size, places): (u16, &'static [Place]) = match (revision.format, revision.content) {
+        (1, 0) => (80, V1_0),
+        (1, 1) => (96, V1_3),
+        (1, 2) => (104, V1_3),
+        (1, 3) => (120, V1_3),
+        (1, 4) => (288, V1_4),
+        (1, 5) => (360, V1_5),
+        (1, 6) => (1664, V1_6),
+        (1, 7) => (2208, V1_7),
+        (1, 8) => (3872, V1_8),
+        (1, 9) => {
+            return Some(Layout {
+                size: None,
+                places: &[],
+            });
+        }
+        (2, 1) => (120, V2_1),
+        (2, 2) => (128, V2_1),
+        (2, 3) => (152, V2_1),
+        (2, 4) => (168, V2_1),
+        (3, 0) => (264, V3_0),
+        _ => return None,
+    };
+    Some(Layout {
+        size: Some(size),
+        places,
+    })
+}
+
+/// Vega.
+static V1_0: &[Place] = &[
+    one(F::TemperatureEdge, 16, 2),
+    one(F::TemperatureHotspot, 18, 2),
+    one(F::TemperatureMemory, 20, 2),
+    one(F::TemperatureRegulator, 24, 2),
+    one(F::GfxActivity, 28, 2),
+    one(F::MemoryActivity, 30, 2),
+    one(F::SocketPower, 34, 2),
+    one(F::Energy, 36, 4),
+    one(F::GfxClock, 54, 2),
+    one(F::SocClock, 56, 2),
+    one(F::MemoryClock, 58, 2),
+];
+
+/// MI100, MI200 and consumer cards. v1.1 and v1.2 are the same up to their end.
+static V1_3: &[Place] = &[
+    one(F::TemperatureEdge, 4, 2),
+    one(F::TemperatureHotspot, 6, 2),
+    one(F::TemperatureMemory, 8, 2),
+    one(F::TemperatureRegulator, 12, 2),
+    one(F::GfxActivity, 16, 2),
+    one(F::MemoryActivity, 18, 2),
+    one(F::SocketPower, 22, 2),
+    one(F::Energy, 24, 8),
+    one(F::GfxClock, 54, 2),
+    one(F::SocClock, 56, 2),
+    one(F::MemoryClock, 58, 2),
+    one(F::PcieLinkWidth, 74, 2),
+    one(F::PcieLinkSpeed, 76, 2),
+    array(F::TemperatureHbm, 88, 2, 4),
+    one(F::ThrottleReasons, 112, 8),
+];
+
+/// MI300 and later, v1.4.
+static V1_4: &[Place] = &[
+    one(F::TemperatureHotspot, 4, 2),
+    one(F::TemperatureMemory, 6, 2),
+    one(F::TemperatureRegulator, 8, 2),
+    one(F::SocketPower, 10, 2),
+    one(F::GfxActivity, 12, 2),
+    one(F::MemoryActivity, 14, 2),
+    one(F::Energy, 24, 8),
+    one(F::PcieLinkWidth, 48, 2),
+    one(F::PcieLinkSpeed, 50, 2),
+    one(F::PcieReplays, 88, 8),
+    array(F::XgmiRead, 104, 8, 8),
+    array(F::XgmiWritten, 168, 8, 8),
+    array(F::GfxClock, 240, 2, 8),
+    array(F::SocClock, 256, 2, 4),
+    one(F::MemoryClock, 280, 2),
+];
+
+/// MI300 and later, v1.5.
+static V1_5: &[Place] = &[
+    one(F::TemperatureHotspot, 4, 2),
+    one(F::TemperatureMemory, 6, 2),
+    one(F::TemperatureRegulator, 8, 2),
+    one(F::SocketPower, 10, 2),
+    one(F::GfxActivity, 12, 2),
+    one(F::MemoryActivity, 14, 2),
+    one(F::Energy, 88, 8),
+    one(F::PcieLinkWidth, 112, 2),
+    one(F::PcieLinkSpeed, 114, 2),
+    one(F::PcieReplays, 152, 8),
+    array(F::XgmiRead, 176, 8, 8),
+    array(F::XgmiWritten, 240, 8, 8),
+    array(F::GfxClock, 312, 2, 8),
+    array(F::SocClock, 328, 2, 4),
+    one(F::MemoryClock, 352, 2),
+];
+
+/// MI300 and later, v1.6.
+static V1_6: &[Place] = &[
+    one(F::TemperatureHotspot, 4, 2),
+    one(F::TemperatureMemory, 6, 2),
+    one(F::TemperatureRegulator, 8, 2),
+    one(F::SocketPower, 10, 2),
+    one(F::GfxActivity, 12, 2),
+    one(F::MemoryActivity, 14, 2),
+    one(F::Energy, 16, 8),
+    one(F::Accumulation, 32, 4),
+    one(F::ProchotResidency, 36, 4),
+    one(F::PowerResidency, 40, 4),
+    one(F::SocketThermalResidency, 44, 4),
+    one(F::RegulatorThermalResidency, 48, 4),
+    one(F::HbmThermalResidency, 52, 4),
+    one(F::PcieLinkWidth, 60, 2),
+    one(F::PcieLinkSpeed, 62, 2),
+    one(F::PcieReplays, 104, 8),
+    array(F::XgmiRead, 128, 8, 8),
+    array(F::XgmiWritten, 192, 8, 8),
+    array(F::GfxClock, 264, 2, 8),
+    array(F::SocClock, 280, 2, 4),
+    one(F::MemoryClock, 304, 2),
+    one(F::Partitions, 306, 2),
+];
+
+/// MI300 and later, v1.7.
+static V1_7: &[Place] = &[
+    one(F::TemperatureHotspot, 4, 2),
+    one(F::TemperatureMemory, 6, 2),
+    one(F::TemperatureRegulator, 8, 2),
+    one(F::SocketPower, 10, 2),
+    one(F::GfxActivity, 12, 2),
+    one(F::MemoryActivity, 14, 2),
+    one(F::Energy, 24, 8),
+    one(F::Accumulation, 40, 4),
+    one(F::ProchotResidency, 44, 4),
+    one(F::PowerResidency, 48, 4),
+    one(F::SocketThermalResidency, 52, 4),
+    one(F::RegulatorThermalResidency, 56, 4),
+    one(F::HbmThermalResidency, 60, 4),
+    one(F::PcieLinkWidth, 68, 2),
+    one(F::PcieLinkSpeed, 70, 2),
+    one(F::PcieReplays, 112, 8),
+    array(F::XgmiRead, 136, 8, 8),
+    array(F::XgmiWritten, 200, 8, 8),
+    array(F::XgmiLinkStatus, 264, 2, 8),
+    array(F::GfxClock, 296, 2, 8),
+    array(F::SocClock, 312, 2, 4),
+    one(F::MemoryClock, 336, 2),
+    one(F::Partitions, 338, 2),
+];
+
+/// MI300 and later, v1.8.
+static V1_8: &[Place] = &[
+    one(F::TemperatureHotspot, 4, 2),
+    one(F::TemperatureMemory, 6, 2),
+    one(F::TemperatureRegulator, 8, 2),
+    one(F::SocketPower, 10, 2),
+    one(F::GfxActivity, 12, 2),
+    one(F::MemoryActivity, 14, 2),
+    one(F::Energy, 24, 8),
+    one(F::Accumulation, 40, 4),
+    one(F::ProchotResidency, 44, 4),
+    one(F::PowerResidency, 48, 4),
+    one(F::SocketThermalResidency, 52, 4),
+    one(F::RegulatorThermalResidency, 56, 4),
+    one(F::HbmThermalResidency, 60, 4),
+    one(F::PcieLinkWidth, 68, 2),
+    one(F::PcieLinkSpeed, 70, 2),
+    one(F::PcieReplays, 112, 8),
+    array(F::XgmiRead, 136, 8, 8),
+    array(F::XgmiWritten, 200, 8, 8),
+    array(F::XgmiLinkStatus, 264, 2, 8),
+    array(F::GfxClock, 296, 2, 8),
+    array(F::SocClock, 312, 2, 4),
+    one(F::MemoryClock, 336, 2),
+    one(F::Partitions, 338, 2),
+];
+
+/// Consumer APUs, v2.1 to v2.4. The unit of their activity depends on the part.
+static V2_1: &[Place] = &[
+    one(F::ApuTemperatureGfx, 4, 2),
+    one(F::ApuTemperatureSoc, 6, 2),
+    one(F::ApuSocketPower, 40, 2),
+    one(F::GfxClock, 76, 2),
+    one(F::SocClock, 78, 2),
+    one(F::MemoryClock, 80, 2),
+];
+
+/// Consumer APUs, v3.0.
+static V3_0: &[Place] = &[
+    one(F::ApuTemperatureGfx, 4, 2),
+    one(F::ApuTemperatureSoc, 6, 2),
+    one(F::ApuSocketPower, 112, 4),
+];

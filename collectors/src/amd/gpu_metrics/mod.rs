@@ -1,0 +1,179 @@
+//! The file `gpu_metrics` of an AMD GPU: one binary table with most of its values (kernel: `kgd_pp_interface.h`).
+//!
+//! A table begins with its size (u16) and its format and content revision (u8 each), little endian. Before v1.9 each
+//! revision has fixed offsets ([`layout`]), v1.9 describes itself ([`attributes`]). The driver fills a table with ones
+//! first: a field that is still all ones is not reported by this GPU.
+
+mod attributes;
+mod field;
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+
+pub use field::Field;
+
+/// Size of the header.
+const HEADER: usize = 4;
+
+/// The revision of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Family of layouts: 1 discrete GPUs and MI300A, 2 and 3 other APUs.
+    pub format: u8,
+    /// Layout within the family.
+    pub content: u8,
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}.{}", self.format, self.content)
+    }
+}
+
+/// Why a table was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The file ended before its table did.
+    Truncated {
+        /// Bytes of the file.
+        have: usize,
+        /// Bytes that the table needs.
+        need: usize,
+    },
+    /// No layout is known for this revision.
+    UnknownRevision(Revision),
+    /// The table is not as large as its revision says.
+    WrongSize {
+        /// Its revision.
+        revision: Revision,
+        /// Its size as its header gives it.
+        size: u16,
+    },
+    /// The attribute with this position runs past the table's end, or its type is unknown.
+    BadAttribute(usize),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { have, need } => write!(f, "truncated: {have} of {need} bytes"),
+            Self::UnknownRevision(revision) => write!(f, "revision {revision} is not known"),
+            Self::WrongSize { revision, size } => write!(f, "{size} bytes is not the size of {revision}"),
+            Self::BadAttribute(position) => write!(f, "attribute {position} cannot be read"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Where a field's values are.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    field: Field,
+    offset: usize,
+    /// Bytes of one value: 1, 2, 4 or 8.
+    width: usize,
+    /// Number of values.
+    count: usize,
+}
+
+impl Place {
+    const fn end(&self) -> usize {
+        self.offset + self.width * self.count
+    }
+}
+
+/// An accepted table.
+#[derive(Clone, Debug)]
+pub struct Table<'a> {
+    /// Its revision.
+    pub revision: Revision,
+    bytes: &'a [u8],
+    places: Cow<'static, [Place]>,
+}
+
+impl<'a> Table<'a> {
+    /// Accepts the content of the file.
+    ///
+    /// # Errors
+    /// When it is shorter than its table, or its revision is not known, or size and revision do not agree.
+    pub fn parse(data: &'a [u8]) -> Result<Self, Refused> {
+        let &[low, high, format, content, ..] = data else {
+            return Err(Refused::Truncated {
+                have: data.len(),
+                need: HEADER,
+            });
+        };
+        let size = u16::from_le_bytes([low, high]);
+        let revision = Revision { format, content };
+        let layout = layout::of(revision).ok_or(Refused::UnknownRevision(revision))?;
+        if layout.size.is_some_and(|expected| expected != size) || usize::from(size) < HEADER {
+            return Err(Refused::WrongSize { revision, size });
+        }
+        let bytes = data.get(..usize::from(size)).ok_or(Refused::Truncated {
+            have: data.len(),
+            need: usize::from(size),
+        })?;
+        let places = if layout.size.is_none() {
+            Cow::Owned(attributes::places(bytes)?)
+        } else {
+            Cow::Borrowed(layout.places)
+        };
+        Ok(Self {
+            revision,
+            bytes,
+            places,
+        })
+    }
+
+    /// The value of a field, the first one of an array. `None`: this GPU does not report it.
+    pub fn get(&self, field: Field) -> Option<u64> {
+        self.list(field).next().flatten()
+    }
+
+    /// The values of a field, by their index. None of them if the revision does not have the field.
+    pub fn list(&self, field: Field) -> impl Iterator<Item = Option<u64>> + '_ {
+        let place = self
+            .places
+            .iter()
+            .find(|place| place.field == field && place.end() <= self.bytes.len());
+        let values = place.and_then(|place| {
+            let bytes = self.bytes.get(place.offset..place.end())?;
+            Some(bytes.chunks_exact(place.width))
+        });
+        values.into_iter().flatten().map(move |bytes| value(bytes, field))
+    }
+}
+
+/// One value. All ones of its width, and 0 where the field is never 0, is not reported.
+fn value(bytes: &[u8], field: Field) -> Option<u64> {
+    if bytes.iter().all(|&byte| byte == u8::MAX) {
+        return None;
+    }
+    let value = bytes
+        .iter()
+        .rev()
+        .fold(0, |sum, &byte| (sum << 8) | u64::from(byte));
+    (value != 0 || !field.zero_is_absent()).then_some(value)
+}
+
+/// Any bytes: an accepted table has its size, no value of it lies outside, and what follows the table changes nothing.
+pub(crate) fn check(data: &[u8]) {
+    let Ok(table) = Table::parse(data) else { return };
+    assert!(table.bytes.len() <= data.len(), "{}", table.revision);
+    let cut = Table::parse(table.bytes);
+    for place in table.places.iter() {
+        let values: Vec<_> = table.list(place.field).collect();
+        let again: Vec<_> = cut.iter().flat_map(|table| table.list(place.field)).collect();
+        assert_eq!(values, again, "{:?}", place.field);
+    }
+    let short = table.bytes.split_last().map(|(_, rest)| Table::parse(rest));
+    assert!(
+        matches!(short, Some(Err(Refused::Truncated { .. }))),
+        "{}",
+        table.revision
+    );
+}

@@ -1,0 +1,3 @@
+//! AMD GPUs: what the kernel driver amdgpu shows in sysfs.
+
+pub mod gpu_metrics;
