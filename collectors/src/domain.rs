@@ -171,6 +171,18 @@ pub static NVIDIA: Domain = Domain {
     helpers: &[],
 };
 
+/// AMD GPUs, by files of sysfs that are open to every user.
+pub static AMD: Domain = Domain {
+    name: "amd",
+    user: "nodewarden-amd",
+    uid: FIRST_UID + 13,
+    capabilities: &[],
+    signals: Signals::Allowed,
+    devices: &[],
+    only_with: &["/sys/module/amdgpu", "/sys/bus/pci/drivers/amdgpu", "/sys/class/kfd"],
+    helpers: &[],
+};
+
 /// Slurm jobs: cgroups, the device programs attached to them, and the wait states of their blocked threads.
 pub static SLURM: Domain = Domain {
     name: "slurm",
@@ -252,7 +264,7 @@ pub static DEBUGFS: Helper = Helper {
 };
 
 /// All workers.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &SLURM, &LUSTRE, &GPFS, &MOUNTS];
+pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &AMD, &SLURM, &LUSTRE, &GPFS, &MOUNTS];
 
 /// All helpers.
 pub fn helpers() -> impl Iterator<Item = &'static Helper> {

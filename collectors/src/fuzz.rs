@@ -68,6 +68,11 @@ pub fn lustre_file(data: &[u8]) {
     lustre::check(data);
 }
 
+/// Texts of AMD's driver: RAS counts, speeds of links, the topology of KFD.
+pub fn amd_text(data: &[u8]) {
+    amd::check(data);
+}
+
 /// The file `gpu_metrics` of an AMD GPU.
 pub fn gpu_metrics(data: &[u8]) {
     amd::gpu_metrics::check(data);

@@ -166,6 +166,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &rdma::SPEC,
     &ethernet::SPEC,
     &nvidia::SPEC,
+    &amd::SPEC,
     &slurm::SPEC,
     &tasks::SPEC,
     &lustre::SPEC,

@@ -12,12 +12,12 @@ mod pausing;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::{BootId, Cursor};
+use collectors::{BootId, Cursor, PciAddress, SubjectKind};
 
 pub use super::record::RestoreError;
 
 use super::book::{Book, Frame, Taken};
-use super::checks::{Said, Watches};
+use super::checks::{self, Said, Watches};
 use super::condition::Streaks;
 use super::drain::{Facts, State as DrainState, Want, maintenance};
 use super::finding::Finding;
@@ -32,7 +32,7 @@ use super::verdict::{Health, Verdict};
 use super::view::View;
 use super::{Effect, Input, Mode, Now, id, keep, show};
 use model::derive::affinity::Affinity;
-use model::derive::xid::Faults;
+use model::derive::xid::{Faults, gpu_label};
 use model::ledger::Ledger;
 use model::ownership::{Timeline, When};
 use model::scheduler::{HeldBy, Reason};
@@ -265,7 +265,9 @@ impl Engine {
         if finding.jobs.is_empty() {
             finding.jobs = self.timeline.on(&finding.subject, self.when);
         }
-        let is_evidence = finding.drains && self.policy.effective(&finding.check) == Mode::Drain;
+        finding.unproven |= self.is_unproven(&finding);
+        let may_drain = finding.drains && !finding.unproven;
+        let is_evidence = may_drain && self.policy.effective(&finding.check) == Mode::Drain;
         if is_evidence && self.when != When::Long {
             self.state.drain.evidence(self.now.boottime);
         }
@@ -277,6 +279,22 @@ impl Engine {
             Taken::Counted => self.out.counted(self.now.boottime),
             Taken::Changed => self.out.dirty = true,
         }
+    }
+
+    /// Whether it is about a GPU, or the number of GPUs, of a maker whose hardware has not proven the checks.
+    fn is_unproven(&self, finding: &Finding) -> bool {
+        let all = &self.state.unproven;
+        let name = finding.subject.name.as_str();
+        finding.pci.as_ref().is_some_and(|pci| all.contains(pci))
+            || match finding.subject.kind {
+                SubjectKind::Gpu => all.iter().any(|pci| gpu_label(&self.state.inventory, pci) == name),
+                SubjectKind::Pci => PciAddress::parse(name).is_some_and(|pci| all.contains(&pci)),
+                SubjectKind::Node => {
+                    let check = checks::check(&finding.check);
+                    !all.is_empty() && check.is_some_and(|check| check.subject == SubjectKind::Gpu)
+                }
+                _ => false,
+            }
     }
 
     fn frame(boot: &BootId, now: Now, settle: Duration) -> Frame<'_> {
@@ -295,7 +313,7 @@ impl Engine {
         self.policy.mode_of(incident) == Some(mode)
             && (mode != Mode::Drain
                 || incident.standing().any(|seen| {
-                    self.policy.effective(&seen.check) == mode
+                    self.policy.of(seen) == mode
                         && incident.wants_after_lift(seen, &self.boot, read_at)
                 }))
     }
@@ -332,7 +350,7 @@ impl Engine {
 
     /// Whether a finding that drains proves that one device of this node is broken.
     fn is_device(&self, incident: &Incident) -> bool {
-        let drains = |seen: &Seen| seen.device && self.policy.effective(&seen.check) == Mode::Drain;
+        let drains = |seen: &Seen| seen.device && self.policy.of(seen) == Mode::Drain;
         incident.standing().any(drains)
     }
 
@@ -360,7 +378,7 @@ impl Engine {
         };
         self.policy.site.settings.maintenance == Maintenance::Drain
             && incident.standing().any(|seen| {
-                self.policy.effective(&seen.check) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh)
+                self.policy.of(seen) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh)
             })
     }
 
@@ -417,7 +435,7 @@ impl Engine {
 
     /// The current verdict.
     fn verdict(&self) -> Verdict {
-        let counts = |i: &&Incident| i.standing().any(|s| self.policy.own(&s.check) == Mode::Drain);
+        let counts = |i: &&Incident| i.standing().any(|seen| self.policy.own_of(seen) == Mode::Drain);
         let (health, text) = match self.book.open().find(counts) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
             None => match self

@@ -193,6 +193,8 @@ pub struct Finding {
     pub jobs: Vec<String>,
     /// Whether the evidence names processes that are in none of these jobs.
     pub others: bool,
+    /// No recording of such hardware has proven its check: at most a comment. Set by the engine for GPUs.
+    pub unproven: bool,
 }
 
 impl Finding {
@@ -216,6 +218,7 @@ impl Finding {
             device: false,
             jobs: Vec::new(),
             others: false,
+            unproven: false,
         }
     }
 

@@ -106,6 +106,9 @@ pub struct Seen {
     /// Earlier records do not know it.
     #[serde(default = "unknown")]
     pub others: bool,
+    /// No recording of such hardware has proven its check: at most a comment.
+    #[serde(default)]
+    pub unproven: bool,
 }
 
 const fn unknown() -> bool {
@@ -141,6 +144,7 @@ impl Seen {
             key: finding.key,
             jobs: finding.jobs,
             others,
+            unproven: finding.unproven,
         }
     }
 
@@ -155,6 +159,7 @@ impl Seen {
         self.drains |= finding.drains;
         self.verify |= finding.verify;
         self.device |= finding.device;
+        self.unproven |= finding.unproven;
         self.key = finding.key.or(self.key.take());
         self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {
@@ -211,6 +216,7 @@ impl Seen {
             key: self.key.clone(),
             evidence: self.evidence.last().cloned().unwrap_or_default(),
             jobs: self.jobs.clone(),
+            unproven: self.unproven,
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Mode;
 use super::checks::{self, Version};
-use super::incident::Incident;
+use super::incident::{Incident, Seen};
 use super::settings::Settings;
 use super::site::Site;
 use super::xids::Table;
@@ -99,6 +99,17 @@ impl Policy {
         }
     }
 
+    /// The mode of a finding: that of its check, and at most `comment` while no recording of such hardware has proven the
+    /// check.
+    pub(super) fn of(&self, seen: &Seen) -> Mode {
+        capped(self.effective(&seen.check), seen)
+    }
+
+    /// The same without `health.mode`, as [`Policy::own`].
+    pub(super) fn own_of(&self, seen: &Seen) -> Mode {
+        capped(self.own(&seen.check), seen)
+    }
+
     /// The highest mode that a check could have: a lower mode counts its suppressed acts.
     pub fn could(&self, id: &str) -> Mode {
         let by_default = checks::check(id).map_or(Mode::Observe, |check| check.may.by_default());
@@ -117,11 +128,20 @@ impl Policy {
 
     /// The mode of an incident: the highest of its unresolved findings. `None`: no finding requires a drain.
     pub(super) fn mode_of(&self, incident: &Incident) -> Option<Mode> {
-        incident.standing().map(|seen| self.effective(&seen.check)).max()
+        incident.standing().map(|seen| self.of(seen)).max()
     }
 
     /// The highest mode that an incident could have.
     pub(super) fn could_of(&self, incident: &Incident) -> Option<Mode> {
-        incident.standing().map(|seen| self.could(&seen.check)).max()
+        let could = |seen: &Seen| capped(self.could(&seen.check), seen);
+        incident.standing().map(could).max()
+    }
+}
+
+fn capped(mode: Mode, seen: &Seen) -> Mode {
+    if seen.unproven {
+        mode.min(Mode::Comment)
+    } else {
+        mode
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use collectors::{BootId, Cursor};
+use collectors::{BootId, Cursor, PciAddress};
 use serde::{Deserialize, Serialize};
 
 use super::comment::Comment;
@@ -59,6 +59,8 @@ pub(super) struct State {
     /// Xids of this boot that only one source has reported so far.
     pub faults: Faults,
     pub inventory: Inventory,
+    /// The addresses of GPUs whose checks no recording of real hardware has proven: AMD's.
+    pub unproven: BTreeSet<PciAddress>,
     pub incidents: Vec<Incident>,
     pub serial: u64,
     pub dropped: u64,

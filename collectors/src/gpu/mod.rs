@@ -5,3 +5,4 @@
 //! empty on a whole GPU.
 
 pub mod metrics;
+pub(crate) mod process;

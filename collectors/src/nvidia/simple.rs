@@ -8,9 +8,9 @@ use super::inventory::Inventory;
 use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
 use super::metrics as n;
 use crate::gpu::metrics as m;
+use crate::gpu::process::{self, GpuProcess};
 use crate::sys::nvml::{Library, Memory};
-use crate::sys::root;
-use crate::{Block, Metric, Value, slurm};
+use crate::{Block, Metric, Value};
 
 /// Reasons that limit the clocks, by the driver's bits.
 const REASONS: [(u64, &str); 9] = [
@@ -215,8 +215,7 @@ pub(super) fn read_processes(
     let processes = caller.ask(("GetComputeRunningProcesses", 0), Library::processes);
     let count = processes.as_ref().and_then(|p| u64::try_from(p.len()).ok());
     out.maybe_u64(&m::PROCESSES, &[gpu], count);
-    let is_placed = slurm::cgroup::has_all_processes(&inventory.proc);
-    out.u64(&m::PROCESSES_SEEN, &[gpu], u64::from(is_placed));
+    let is_placed = process::push_seen(gpu, &inventory.proc, out);
     // Graphics processes explain memory only if no process computes: on a busy GPU that call is saved.
     let graphics = match count {
         Some(0) => caller.ask(("GetGraphicsRunningProcesses", 0), Library::graphics_processes),
@@ -224,24 +223,15 @@ pub(super) fn read_processes(
     };
     let drawn = graphics.and_then(|p| u64::try_from(p.len()).ok());
     out.maybe_u64(&m::GRAPHICS_PROCESSES, &[gpu], drawn);
-    for process in processes.into_iter().flatten() {
-        let label = process
-            .instance
-            .and_then(|ids| instances.label_of(ids))
-            .unwrap_or("");
-        let pid = process.pid.to_string();
-        out.maybe_u64(&m::PROCESS_OWNED, &[gpu, label, &pid], process.memory);
-        // A process that ended meanwhile has no cgroup.
-        if is_placed && let Some(folder) = slurm::cgroup::folder_of(&inventory.proc, process.pid) {
-            out.info(&m::PROCESS_PLACE, &[gpu, label, &pid, &folder]);
-        }
-        let comm = || root::read_lossy(&inventory.proc.join(&pid).join("comm"));
-        if is_placed && let Some(program) = comm().ok().flatten() {
-            out.info(&m::PROCESS_PROGRAM, &[gpu, label, &pid, &program]);
-        }
-        if inventory.table.processes {
-            out.maybe_u64(&m::PROCESS_MEMORY, &[gpu, label, &pid], process.memory);
-        }
+    for found in processes.into_iter().flatten() {
+        let part = found.instance.and_then(|ids| instances.label_of(ids));
+        let process = GpuProcess {
+            pid: found.pid,
+            part: part.unwrap_or(""),
+            memory: found.memory,
+        };
+        let shown = (is_placed, inventory.table.processes);
+        process::push(gpu, &process, &inventory.proc, shown, out);
     }
 }
 

@@ -296,6 +296,9 @@ fn judged<'a>(
     }
 }
 
+/// How the rows of AMD's driver begin.
+const AMD: &str = "amdgpu-";
+
 fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding {
     let KernelLine { row: id, subject } = &last.about;
     let pci = (subject.kind == SubjectKind::Pci)
@@ -327,6 +330,7 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
         },
         count: last.count.max(1),
         evidence: format!("kernel log: {}", last.line),
+        unproven: id.starts_with(AMD),
         ..Finding::of_condition(check.id, subject)
     }
 }

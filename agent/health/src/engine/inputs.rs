@@ -173,6 +173,20 @@ impl Engine {
             .is_some_and(|c| c.boot == event.boot && event.seq <= c.seq)
     }
 
+    /// Notes the GPUs whose checks no recording of real hardware has proven. One that leaves the bus stays noted, over
+    /// reboots: its absence must not drain either.
+    fn note_unproven(&mut self, host: &Host) {
+        let all = &mut self.state.unproven;
+        for (pci, is_amd) in host.makers() {
+            let is_new = if is_amd {
+                all.len() < MAX_GPUS && all.insert(pci.clone())
+            } else {
+                all.remove(pci)
+            };
+            self.out.dirty |= is_new;
+        }
+    }
+
     /// Takes the addresses of the GPUs from their driver.
     fn name_gpus(&mut self, snapshot: &Snapshot) {
         for sample in snapshot.samples(&gpu::INFO) {
@@ -190,10 +204,11 @@ impl Engine {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.out.tick = true;
         self.name_gpus(snapshot);
+        let host = Host::of(snapshot);
+        self.note_unproven(&host);
         self.affinity = nearest(snapshot, &self.state.inventory);
         self.jobs(snapshot);
         self.when = When::SinceTick;
-        let host = Host::of(snapshot);
         let bus_is_new = self.sight.take(snapshot, host.read_at);
         let (ports, changed) = ports(snapshot, &host, &mut self.state.known);
         self.out.dirty |= changed;

@@ -50,6 +50,7 @@ mod reading_blocked;
 mod record;
 mod sources;
 mod timers;
+mod unproven;
 mod unreadable;
 mod unseen;
 mod values_unread;

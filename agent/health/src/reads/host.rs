@@ -14,6 +14,7 @@ use model::snapshot::{Sample, Snapshot};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Gpu {
     driver: String,
+    is_amd: bool,
     is_virtual: bool,
     responding: Option<bool>,
 }
@@ -122,6 +123,7 @@ impl Host {
                     .label("driver")
                     .unwrap_or_default()
                     .clone_into(&mut gpu.driver);
+                gpu.is_amd = sample.label("vendor") == Some("amd");
                 gpu.is_virtual = sample.label("function") == Some("virtual");
             }
         }
@@ -189,6 +191,11 @@ impl Host {
         let card = |a: &PciAddress| a.0.rsplit_once('.').map(|(card, _)| card.to_owned());
         let mut others = self.networks.iter().filter(|(a, _)| *a != address);
         others.any(|(a, (_, registered))| *registered == Some(true) && card(a) == card(address))
+    }
+
+    /// Every GPU of the listing, and whether it is AMD's.
+    pub fn makers(&self) -> impl Iterator<Item = (&PciAddress, bool)> {
+        self.gpus.iter().map(|(address, gpu)| (address, gpu.is_amd))
     }
 
     /// Physical GPUs bound to this driver (empty: to none) that do not fail to respond.

@@ -32,6 +32,7 @@ pub(super) fn places(bytes: &[u8]) -> Result<Vec<Place>, Refused> {
                 offset,
                 width,
                 count,
+                stride: 0,
             });
         }
     }

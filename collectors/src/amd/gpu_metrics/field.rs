@@ -3,7 +3,8 @@
 /// A field, whatever its offset in a revision.
 ///
 /// Not read: fields that a GPU may leave constant at 0 without a sign (`throttle_status` of v1.4 and v1.5, clocks of
-/// the video engines and fans of v1.3), and those whose unit is not documented (`pcie_bandwidth_acc`).
+/// the video engines and fans of v1.3), and those whose unit is not documented (`pcie_bandwidth_acc`). Fields of a
+/// partition have one array for each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// Edge of the die, °C.
@@ -24,6 +25,8 @@ pub enum Field {
     MemoryActivity,
     /// Energy since the driver was loaded, in 2^-16 J.
     Energy,
+    /// Time of the host at which the driver filled the table, in ns since boot.
+    SystemClock,
     /// Ticks of which the residency counters are a part.
     Accumulation,
     /// Ticks with throttling by PROCHOT.
@@ -42,6 +45,14 @@ pub enum Field {
     PcieLinkSpeed,
     /// PCIe replays.
     PcieReplays,
+    /// Roll-overs of the PCIe replay counter.
+    PcieReplayRollovers,
+    /// PCIe transitions from L0 to the recovery state.
+    PcieRecoveries,
+    /// PCIe NAKs sent.
+    PcieNaksSent,
+    /// PCIe NAKs received.
+    PcieNaksReceived,
     /// Data read over each xGMI link, KB.
     XgmiRead,
     /// Data written over each xGMI link, KB.
@@ -54,6 +65,14 @@ pub enum Field {
     SocClock,
     /// Memory clock, MHz.
     MemoryClock,
+    /// Clock of each video engine, MHz.
+    VideoClock,
+    /// Activity of each compute die (XCC) of a partition, percent.
+    XccActivity,
+    /// Activity of each video engine of a partition, percent.
+    VideoActivity,
+    /// Activity of each JPEG engine of a partition, percent.
+    JpegActivity,
     /// Compute partitions.
     Partitions,
     /// Why the GPU is throttled now, bits of `amdgpu_smu.h` that do not depend on the GPU.
@@ -96,6 +115,7 @@ impl Field {
             4 => Self::GfxActivity,
             5 => Self::MemoryActivity,
             7 => Self::Energy,
+            8 => Self::SystemClock,
             9 => Self::Accumulation,
             10 => Self::ProchotResidency,
             11 => Self::PowerResidency,
@@ -104,14 +124,22 @@ impl Field {
             14 => Self::HbmThermalResidency,
             16 => Self::PcieLinkWidth,
             17 => Self::PcieLinkSpeed,
+            24 => Self::PcieRecoveries,
             25 => Self::PcieReplays,
+            26 => Self::PcieReplayRollovers,
+            27 => Self::PcieNaksSent,
+            28 => Self::PcieNaksReceived,
             29 => Self::XgmiRead,
             30 => Self::XgmiWritten,
             31 => Self::XgmiLinkStatus,
             33 => Self::GfxClock,
             34 => Self::SocClock,
+            35 => Self::VideoClock,
             37 => Self::MemoryClock,
             38 => Self::Partitions,
+            40 => Self::XccActivity,
+            41 => Self::JpegActivity,
+            42 => Self::VideoActivity,
             _ => return None,
         })
     }

@@ -22,6 +22,15 @@ const fn array(field: F, offset: usize, width: usize, count: usize) -> Place {
         offset,
         width,
         count,
+        stride: 0,
+    }
+}
+
+/// An array of each partition: the first one's offset, and the distance to the next.
+const fn parts(field: F, (offset, stride): (usize, usize), width: usize, count: usize) -> Place {
+    Place {
+        stride,
+        ..array(field, offset, width, count)
     }
 }
 
@@ -69,6 +78,7 @@ static V1_0: &[Place] = &[
     one(F::GfxClock, 54, 2),
     one(F::SocClock, 56, 2),
     one(F::MemoryClock, 58, 2),
+    one(F::SystemClock, 8, 8),
 ];
 
 /// MI100, MI200 and consumer cards. v1.1 and v1.2 are the same up to their end.
@@ -88,6 +98,7 @@ static V1_3: &[Place] = &[
     one(F::PcieLinkSpeed, 76, 2),
     array(F::TemperatureHbm, 88, 2, 4),
     one(F::ThrottleReasons, 112, 8),
+    one(F::SystemClock, 32, 8),
 ];
 
 /// MI300 and later, v1.4.
@@ -107,6 +118,11 @@ static V1_4: &[Place] = &[
     array(F::GfxClock, 240, 2, 8),
     array(F::SocClock, 256, 2, 4),
     one(F::MemoryClock, 280, 2),
+    one(F::SystemClock, 32, 8),
+    one(F::PcieRecoveries, 80, 8),
+    one(F::PcieReplayRollovers, 96, 8),
+    array(F::VideoActivity, 16, 2, 4),
+    array(F::VideoClock, 264, 2, 4),
 ];
 
 /// MI300 and later, v1.5.
@@ -126,6 +142,14 @@ static V1_5: &[Place] = &[
     array(F::GfxClock, 312, 2, 8),
     array(F::SocClock, 328, 2, 4),
     one(F::MemoryClock, 352, 2),
+    one(F::SystemClock, 96, 8),
+    one(F::PcieRecoveries, 144, 8),
+    one(F::PcieReplayRollovers, 160, 8),
+    one(F::PcieNaksSent, 168, 4),
+    one(F::PcieNaksReceived, 172, 4),
+    array(F::VideoActivity, 16, 2, 4),
+    array(F::JpegActivity, 24, 2, 32),
+    array(F::VideoClock, 336, 2, 4),
 ];
 
 /// MI300 and later, v1.6.
@@ -152,6 +176,15 @@ static V1_6: &[Place] = &[
     array(F::SocClock, 280, 2, 4),
     one(F::MemoryClock, 304, 2),
     one(F::Partitions, 306, 2),
+    one(F::SystemClock, 24, 8),
+    one(F::PcieRecoveries, 96, 8),
+    one(F::PcieReplayRollovers, 112, 8),
+    one(F::PcieNaksSent, 120, 4),
+    one(F::PcieNaksReceived, 124, 4),
+    array(F::VideoClock, 288, 2, 4),
+    parts(F::XccActivity, (312, 168), 4, 8),
+    parts(F::JpegActivity, (344, 168), 2, 32),
+    parts(F::VideoActivity, (408, 168), 2, 4),
 ];
 
 /// MI300 and later, v1.7.
@@ -179,6 +212,15 @@ static V1_7: &[Place] = &[
     array(F::SocClock, 312, 2, 4),
     one(F::MemoryClock, 336, 2),
     one(F::Partitions, 338, 2),
+    one(F::SystemClock, 32, 8),
+    one(F::PcieRecoveries, 104, 8),
+    one(F::PcieReplayRollovers, 120, 8),
+    one(F::PcieNaksSent, 128, 4),
+    one(F::PcieNaksReceived, 132, 4),
+    array(F::VideoClock, 320, 2, 4),
+    parts(F::XccActivity, (344, 232), 4, 8),
+    parts(F::JpegActivity, (376, 232), 2, 32),
+    parts(F::VideoActivity, (440, 232), 2, 4),
 ];
 
 /// MI300 and later, v1.8.
@@ -206,6 +248,15 @@ static V1_8: &[Place] = &[
     array(F::SocClock, 312, 2, 4),
     one(F::MemoryClock, 336, 2),
     one(F::Partitions, 338, 2),
+    one(F::SystemClock, 32, 8),
+    one(F::PcieRecoveries, 104, 8),
+    one(F::PcieReplayRollovers, 120, 8),
+    one(F::PcieNaksSent, 128, 4),
+    one(F::PcieNaksReceived, 132, 4),
+    array(F::VideoClock, 320, 2, 4),
+    parts(F::XccActivity, (344, 440), 4, 8),
+    parts(F::JpegActivity, (376, 440), 2, 40),
+    parts(F::VideoActivity, (456, 440), 2, 4),
 ];
 
 /// Consumer APUs, v2.1 to v2.4. The unit of their activity depends on the part.

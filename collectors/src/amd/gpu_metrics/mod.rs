@@ -56,6 +56,26 @@ pub enum Refused {
     BadAttribute(usize),
 }
 
+impl Refused {
+    /// The value of a label.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Truncated { .. } => "truncated",
+            Self::UnknownRevision(_) => "unknown_revision",
+            Self::WrongSize { .. } => "wrong_size",
+            Self::BadAttribute(_) => "bad_attribute",
+        }
+    }
+
+    /// The revision, where it is known; otherwise empty.
+    pub fn revision(&self) -> String {
+        match self {
+            Self::UnknownRevision(revision) | Self::WrongSize { revision, .. } => revision.to_string(),
+            Self::Truncated { .. } | Self::BadAttribute(_) => String::new(),
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,11 +98,19 @@ struct Place {
     width: usize,
     /// Number of values.
     count: usize,
+    /// Distance to the values of the next partition; 0 where the values are the whole GPU's.
+    stride: usize,
 }
 
+/// The most partitions of a GPU.
+pub const MAX_PARTITIONS: usize = 8;
+
 impl Place {
-    const fn end(&self) -> usize {
-        self.offset + self.width * self.count
+    /// The bytes of its values in a partition. `None`: the table does not have that partition.
+    fn range(&self, partition: usize) -> Option<std::ops::Range<usize>> {
+        let has = partition == 0 || (self.stride > 0 && partition < MAX_PARTITIONS);
+        let start = self.offset + self.stride * partition;
+        has.then(|| start..start + self.width * self.count)
     }
 }
 
@@ -136,14 +164,15 @@ impl<'a> Table<'a> {
 
     /// The values of a field, by their index. None of them if the revision does not have the field.
     pub fn list(&self, field: Field) -> impl Iterator<Item = Option<u64>> + '_ {
-        let place = self
-            .places
-            .iter()
-            .find(|place| place.field == field && place.end() <= self.bytes.len());
-        let values = place.and_then(|place| {
-            let bytes = self.bytes.get(place.offset..place.end())?;
-            Some(bytes.chunks_exact(place.width))
-        });
+        self.list_of(field, 0)
+    }
+
+    /// Like [`Table::list`], in a partition. Revisions that do not divide a field have it in the first one.
+    pub fn list_of(&self, field: Field, partition: usize) -> impl Iterator<Item = Option<u64>> + '_ {
+        let places = self.places.iter().filter(move |place| place.field == field);
+        let mut bytes =
+            places.filter_map(move |place| Some((self.bytes.get(place.range(partition)?)?, place.width)));
+        let values = bytes.next().map(|(bytes, width)| bytes.chunks_exact(width));
         values.into_iter().flatten().map(move |bytes| value(bytes, field))
     }
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Field, Refused, Revision, Table, check, layout};
+use super::{Field, MAX_PARTITIONS, Refused, Revision, Table, check, layout};
 
 const FIXED: [(u8, u8, usize); 14] = [
     (1, 0, 80),
@@ -68,9 +68,11 @@ fn every_place_lies_in_the_table_of_its_last_revision_and_overlaps_no_other() {
         used[..4].fill(true);
         for place in layout::of(Revision { format, content }).unwrap().places {
             assert_eq!(place.offset % place.width, 0, "{place:?}");
-            for byte in &mut used[place.offset..place.end()] {
-                assert!(!*byte, "v{format}.{content}: {place:?}");
-                *byte = true;
+            for range in (0..MAX_PARTITIONS).filter_map(|partition| place.range(partition)) {
+                for byte in &mut used[range] {
+                    assert!(!*byte, "v{format}.{content}: {place:?}");
+                    *byte = true;
+                }
             }
         }
     }
@@ -108,6 +110,21 @@ fn mi300_reports_residencies_from_v1_6_on() {
     assert_eq!(table.get(Field::PowerResidency), Some(0));
     let older = blank(1, 5, 360);
     assert_eq!(Table::parse(&older).unwrap().list(Field::Accumulation).count(), 0);
+}
+
+#[test]
+fn each_partition_has_its_own_activity() {
+    let mut bytes = blank(1, 6, 1664);
+    put(&mut bytes, 312, &7_u32.to_le_bytes());
+    put(&mut bytes, 312 + 168, &80_u32.to_le_bytes());
+    put(&mut bytes, 312 + 168 + 96, &9_u16.to_le_bytes());
+    let table = Table::parse(&bytes).unwrap();
+    let busy = |field, partition| table.list_of(field, partition).next().flatten();
+    assert_eq!(busy(Field::XccActivity, 0), Some(7));
+    assert_eq!(busy(Field::XccActivity, 1), Some(80));
+    assert_eq!(busy(Field::VideoActivity, 1), Some(9));
+    assert_eq!(table.list_of(Field::XccActivity, 8).count(), 0);
+    assert_eq!(table.list_of(Field::GfxClock, 1).count(), 0, "the whole GPU's");
 }
 
 #[test]

@@ -48,11 +48,11 @@ fn show(sim: &mut Sim, more: Vec<Series>) {
 }
 
 /// A bad series, a good series, and the finding.
-struct Case {
-    bad: Vec<Series>,
+pub(super) struct Case {
+    pub(super) bad: Vec<Series>,
     good: Vec<Series>,
-    found: &'static str,
-    drains: bool,
+    pub(super) found: &'static str,
+    pub(super) drains: bool,
 }
 
 fn one(
@@ -71,7 +71,7 @@ fn one(
     }
 }
 
-fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let pair =
         |a: &'static Metric, b: &'static Metric, bad: (u64, u64), good: (u64, u64), found, drains| Case {
             bad: vec![(a, vec![], bad.0), (b, vec![], bad.1)],

@@ -457,12 +457,12 @@ fn bus(host: &Host, at: Duration) -> DeviceState {
     block.u64(&PCI_GPUS, &["nvidia"], count);
     block.u64(&PCI_GPUS, &["amd"], 0);
     for (address, driver, responding) in &host.gpus {
-        block.info(
-            &PCI_GPU_INFO,
-            &[
-                address, "nvidia", "0x10de", "0x2330", "0x030200", "physical", driver, "0",
-            ],
-        );
+        let (vendor, id, device) = match *driver {
+            "amdgpu" => ("amd", "0x1002", "0x74a1"),
+            _ => ("nvidia", "0x10de", "0x2330"),
+        };
+        let labels = [address, vendor, id, device, "0x030200", "physical", driver, "0"];
+        block.info(&PCI_GPU_INFO, &labels);
         let value = responding.map_or(Value::Absent, |r| Value::U64(u64::from(r)));
         block.push(&PCI_FUNCTION_RESPONDING, &[address], value);
     }

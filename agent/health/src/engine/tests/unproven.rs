@@ -1,0 +1,106 @@
+//! AMD GPUs: no recording of real hardware has proven their checks, so none of them drains.
+
+use collectors::EventBody;
+use collectors::event::KernelLine;
+use collectors::gpu::metrics as m;
+use collectors::kernel_log::lines::rows;
+use collectors::{Subject, SubjectKind};
+
+use super::gpus::{cases, driven};
+use super::sim::*;
+use crate::Mode;
+use crate::verdict::Health;
+
+/// A node long after boot with AMD's GPUs at both addresses, on which every check drains that may.
+fn node(mode: Mode) -> Sim {
+    let mut config = config(mode);
+    for check in crate::checks::configurable() {
+        if check.may.at_most() == Mode::Drain {
+            config.checks.insert(check.id.to_owned(), Mode::Drain);
+        }
+    }
+    config.gpu_addresses = vec![pci(GPU)];
+    let mut sim = Sim::with(config, None);
+    for gpu in &mut sim.host.gpus {
+        gpu.1 = "amdgpu";
+    }
+    sim.pass(900);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    sim
+}
+
+/// The incidents are shown, with a comment, and the node stays in service.
+fn comments(sim: &mut Sim, what: &str) {
+    sim.pass(600);
+    let view = sim.engine.view();
+    assert!(!view.incidents.is_empty(), "{what}");
+    assert!(view.incidents.iter().all(|i| !i.drains), "{what}");
+    assert_eq!((sim.slurm.drains, view.verdict.health), (0, Health::Healthy), "{what}");
+}
+
+#[test]
+fn what_drains_for_another_gpu_is_a_comment_for_one_of_amd() {
+    for case in cases() {
+        let mut sim = node(Mode::Drain);
+        let info = vec!["amd", "MI300X", GPU, "0", "128", "", "", "", "6.12", "gfx942"];
+        let mut series = vec![(&m::INFO, info, 1)];
+        if case.bad.iter().all(|(metric, ..)| *metric != &m::UP) {
+            series.push((&m::UP, vec![], 1));
+        }
+        series.extend(case.bad);
+        sim.host.driven = vec![driven(series)];
+        comments(&mut sim, case.found);
+        if case.drains {
+            assert!(sim.slurm.comment.is_some(), "{}", case.found);
+        }
+    }
+}
+
+#[test]
+fn a_gpu_of_amd_that_leaves_the_bus_does_not_drain_after_a_reboot_either() {
+    let mut sim = node(Mode::Drain);
+    sim.host.gpus.remove(0);
+    comments(&mut sim, "in the same boot");
+    sim.reboot();
+    comments(&mut sim, "in the next boot");
+}
+
+#[test]
+fn a_line_of_its_driver_does_not_drain_before_the_bus_is_read() {
+    for row in rows().filter(|row| row.id.starts_with("amdgpu-") && row.about == SubjectKind::Pci) {
+        let mut sim = node(Mode::Drain);
+        sim.host.readable = false;
+        sim.restart();
+        sim.event(EventBody::Kernel(KernelLine {
+            row: row.id.to_owned(),
+            subject: Subject::new(SubjectKind::Pci, GPU),
+        }));
+        sim.pass(600);
+        assert_eq!(sim.slurm.drains, 0, "{}", row.id);
+    }
+}
+
+#[test]
+fn a_gpu_of_another_maker_at_its_address_drains() {
+    let mut sim = node(Mode::Drain);
+    for gpu in &mut sim.host.gpus {
+        gpu.1 = "nvidia";
+    }
+    sim.pass(60);
+    sim.host.gpus.remove(0);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn the_number_of_its_gpus_is_no_drain() {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    let mut sim = Sim::with(config, None);
+    for gpu in &mut sim.host.gpus {
+        gpu.1 = "amdgpu";
+    }
+    sim.pass(900);
+    sim.host.gpus.remove(1);
+    comments(&mut sim, "fewer than expected");
+}

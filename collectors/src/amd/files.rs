@@ -1,0 +1,95 @@
+//! Files of one GPU. One that is absent is not supported by the GPU; one that cannot be read now is not a 0.
+
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::sys::root;
+
+/// The longest table: sysfs returns at most one page.
+const TABLE: u64 = 4096;
+
+/// The folder of a GPU's PCI function.
+#[derive(Debug)]
+pub(super) struct GpuFiles(PathBuf);
+
+impl GpuFiles {
+    pub(super) const fn new(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The table of most values. `Ok(None)`: this GPU or driver has none, and answers.
+    ///
+    /// # Errors
+    /// When the driver does not answer for the GPU.
+    pub(super) fn table(&self) -> Result<Option<Vec<u8>>, Failure> {
+        match root::read_bytes(&self.path("gpu_metrics"), TABLE) {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            // Unsupported, or the GPU has left.
+            Ok(None) if self.text("mem_info_vram_total").is_some() => Ok(None),
+            Ok(None) => Err(Failure::Gone),
+            Err(error) => Failure::of(&error).map_or(Ok(None), Err),
+        }
+    }
+
+    /// A text. An empty one is the answer of a query that failed within the driver.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let text = root::read_lossy(&self.path(name)).ok().flatten();
+        text.filter(|text| !text.is_empty())
+    }
+
+    /// A decimal number.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// A file of any length, cut at `max` bytes.
+    pub(super) fn long(&self, name: &str, max: u64) -> Option<String> {
+        let bytes = root::read_bytes(&self.path(name), max).ok().flatten()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The names in a folder.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        root::list(&self.path(name)).ok().flatten().unwrap_or_default()
+    }
+}
+
+/// Why the driver does not answer for a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It left: the driver has removed its files.
+    Gone,
+    /// It is being reset, or its start has not ended: the driver refuses reads for that time.
+    Busy,
+    /// Anything else.
+    Unknown,
+}
+
+impl Failure {
+    /// The driver refuses with EPERM or EBUSY while a GPU is reset: the files are open to every user. `None`: the GPU has
+    /// no such table.
+    pub(super) fn of(error: &Error) -> Option<Self> {
+        let Error::Io { source, .. } = error else {
+            return Some(Self::Unknown);
+        };
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES | libc::EBUSY | libc::EAGAIN) => Some(Self::Busy),
+            Some(libc::ENODEV) => Some(Self::Gone),
+            Some(libc::EOPNOTSUPP | libc::ENODATA) => None,
+            _ => Some(Self::Unknown),
+        }
+    }
+
+    /// The value of the label `reason`.
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::Gone => "lost",
+            Self::Busy => "busy",
+            Self::Unknown => "unknown",
+        }
+    }
+}

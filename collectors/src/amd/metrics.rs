@@ -1,0 +1,52 @@
+//! Metrics of AMD GPUs only, and the list of every metric of the collector.
+
+use crate::Metric;
+use crate::gpu::metrics::row::{self, metrics};
+use crate::gpu::metrics::{GPU, THEMES};
+
+const LINK: &[&str] = &["gpu", "link"];
+
+metrics! {
+    ALL_AMD;
+    TABLE_INFO "gpu_metrics_table_info" Info None Core &["gpu", "revision", "state"], "gpu_metrics (header)", []
+        "Revision of the driver's table gpu_metrics of an AMD GPU, and its state: read, or why other files are read instead (unknown_revision, wrong_size, truncated, bad_attribute).";
+    SENSOR_TEMPERATURE "gpu_sensor_temperature_celsius" Gauge Celsius Detail &["gpu", "sensor"], "gpu_metrics, hwmon temp1_input", []
+        "Temperature at a sensor of an AMD GPU in degrees Celsius: edge, regulator, hbm0 to hbm3, soc.";
+    XCC_CLOCK "gpu_xcc_clock_hertz" Gauge Hertz Detail &["gpu", "xcc"], "gpu_metrics current_gfxclk (MHz)", []
+        "Current clock frequency of a compute die (XCC) of an AMD GPU.";
+    XCC_UTILIZATION "gpu_xcc_utilization_ratio" Gauge Ratio Detail &["gpu", "gpu_instance", "xcc"], "gpu_metrics gfx_busy_inst", []
+        "Utilization of a compute die (XCC) of an AMD GPU, numbered within its partition.";
+    VIDEO_UTILIZATION "gpu_video_engine_utilization_ratio" Gauge Ratio Detail &["gpu", "gpu_instance", "engine"], "gpu_metrics vcn_busy, vcn_activity", []
+        "Utilization of a video engine (VCN) of an AMD GPU, numbered within its partition.";
+    XGMI_LINKS "gpu_xgmi_links" Gauge None Core GPU, "gpu_metrics xgmi_link_status", []
+        "XGMI links of an AMD GPU that are in use by configuration.";
+    XGMI_LINKS_UP "gpu_xgmi_links_up" Gauge None Core GPU, "gpu_metrics xgmi_link_status", []
+        "XGMI links of an AMD GPU that are active.";
+    XGMI_LINK_UP "gpu_xgmi_link_up" Gauge None Detail LINK, "gpu_metrics xgmi_link_status", []
+        "State of an XGMI link of an AMD GPU: 1 active, 0 inactive.";
+    XGMI_READ "gpu_xgmi_read_bytes_total" Counter Bytes Core GPU, "gpu_metrics xgmi_read_data_acc (KB)", []
+        "Bytes read by an AMD GPU over all XGMI links, in steps of 1000.";
+    XGMI_WRITTEN "gpu_xgmi_write_bytes_total" Counter Bytes Core GPU, "gpu_metrics xgmi_write_data_acc (KB)", []
+        "Bytes written by an AMD GPU over all XGMI links, in steps of 1000.";
+    XGMI_LINK_READ "gpu_xgmi_link_read_bytes_total" Counter Bytes Detail LINK, "gpu_metrics xgmi_read_data_acc (KB)", []
+        "Bytes read by an AMD GPU over one XGMI link, in steps of 1000.";
+    XGMI_LINK_WRITTEN "gpu_xgmi_link_write_bytes_total" Counter Bytes Detail LINK, "gpu_metrics xgmi_write_data_acc (KB)", []
+        "Bytes written by an AMD GPU over one XGMI link, in steps of 1000.";
+    PARTITION_INFO "gpu_partition_info" Info None Core &["gpu", "compute", "memory"], "current_compute_partition, current_memory_partition", []
+        "Partition modes of an AMD GPU: SPX, DPX, TPX, QPX or CPX for compute, NPS1 to NPS8 for memory.";
+    GTT_TOTAL "gpu_gtt_total_bytes" Gauge Bytes Detail GPU, "mem_info_gtt_total", []
+        "Host memory that an AMD GPU can map (GTT).";
+    GTT_USED "gpu_gtt_used_bytes" Gauge Bytes Detail GPU, "mem_info_gtt_used", []
+        "Host memory that an AMD GPU has mapped (GTT).";
+    BAD_PAGES "gpu_bad_pages" Gauge None Core &["gpu", "state"], "ras/gpu_vram_bad_pages", []
+        "Bad pages of an AMD GPU's memory, read every 5 min: retired, pending, or failed to be reserved.";
+    RAS_EVENTS "gpu_ras_events_total" Counter None Core &["gpu", "event"], "ras/event_state", []
+        "RAS events of an AMD GPU since the driver was loaded: fatal_error, poison_creation, poison_consumption.";
+    FIRMWARE_INFO "gpu_firmware_info" Info None Detail &["gpu", "block", "version"], "fw_version/*_fw_version", []
+        "Firmware version of a block of an AMD GPU.";
+}
+
+const OWN: &[&[&Metric]] = &[ALL_AMD];
+
+/// Every metric of this collector.
+pub static METRICS: [&Metric; row::count(&[THEMES, OWN])] = row::join(&[THEMES, OWN]);

@@ -1,0 +1,177 @@
+//! RAS: counts of memory and logic errors by block, and bad pages. kernel: `amdgpu_ras.c`, `amdgpu_aca.c`.
+//!
+//! A read of the counts asks the firmware, so they are read at an interval, and when the cheap list of events has moved.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::files::GpuFiles;
+use super::metrics as n;
+use crate::Block;
+use crate::gpu::metrics as m;
+
+/// The interval of the counts.
+const SLOWLY: Duration = Duration::from_secs(300);
+/// The most bytes of the list of bad pages: 28 for each, of which a GPU that works has fewer than 2048.
+const PAGES: u64 = 256 * 1024;
+/// The bit of memory in the mask of features.
+const MEMORY: u64 = 1;
+/// Kinds of errors, by their word in a file.
+const KINDS: [(&str, &str); 3] = [("ce", "corrected"), ("ue", "uncorrected"), ("de", "deferred")];
+/// States of bad pages, by their letter in the file.
+const STATES: [(&str, &str); 3] = [("R", "retired"), ("P", "pending"), ("F", "failed")];
+/// Rows of the list of events.
+const EVENTS: [(&str, &str); 3] = [
+    ("Fatal Error", "fatal_error"),
+    ("Poison Creation", "poison_creation"),
+    ("Poison Consumption", "poison_consumption"),
+];
+
+/// The counts of one block; a kind that the file does not have is `None`.
+type Counts = [Option<u64>; KINDS.len()];
+
+/// What was last read.
+#[derive(Debug, Default)]
+pub(super) struct Ras {
+    read: Option<Instant>,
+    /// The list of events at the last reading of the counts.
+    events: Option<String>,
+    blocks: BTreeMap<String, Counts>,
+    pages: Option<[u64; STATES.len()]>,
+    has_memory_ecc: Option<bool>,
+}
+
+impl Ras {
+    /// Reads what is due, and pushes everything.
+    pub(super) fn read(&mut self, gpu: &str, files: &GpuFiles, out: &mut Block) {
+        let events = files.text("ras/event_state");
+        if self.read.is_none_or(|at| at.elapsed() >= SLOWLY) || (events.is_some() && events != self.events) {
+            self.read_counts(files);
+            self.events.clone_from(&events);
+            self.read = Some(Instant::now());
+        }
+        for (row, event) in EVENTS {
+            if let Some(text) = &events {
+                out.maybe_u64(&n::RAS_EVENTS, &[gpu, event], event_count(text, row));
+            }
+        }
+        if let Some(has) = self.has_memory_ecc {
+            out.u64(&m::ECC_MODE, &[gpu], u64::from(has));
+        }
+        for (at, (_, kind)) in KINDS.into_iter().enumerate() {
+            let of = |counts: &Counts| counts.get(at).copied().flatten();
+            let all = self.blocks.values().filter_map(of);
+            if let Some(total) = all.reduce(u64::saturating_add) {
+                out.u64(&m::ECC_ERRORS, &[gpu, kind, "volatile"], total);
+            }
+            for (block, counts) in &self.blocks {
+                if let Some(count) = of(counts) {
+                    out.u64(&m::ECC_LOCATION_ERRORS, &[gpu, kind, "volatile", block], count);
+                }
+            }
+        }
+        for (count, (_, state)) in self.pages.iter().flatten().zip(STATES) {
+            out.u64(&n::BAD_PAGES, &[gpu, state], *count);
+        }
+    }
+
+    fn read_counts(&mut self, files: &GpuFiles) {
+        let features = files.text("ras/features");
+        self.has_memory_ecc = features.as_deref().and_then(mask).map(|mask| mask & MEMORY != 0);
+        let mut found = BTreeMap::new();
+        for name in files.list("ras") {
+            let Some(block) = block_of(&name) else { continue };
+            let counts = files.text(&format!("ras/{name}")).and_then(|text| counts(&text));
+            // A block that cannot be read now keeps its last counts.
+            let known = counts.or_else(|| self.blocks.get(block).copied());
+            if let Some(counts) = known {
+                found.insert(block.to_owned(), counts);
+            }
+        }
+        self.blocks = found;
+        self.pages = files.long("ras/gpu_vram_bad_pages", PAGES).map(|text| pages(&text));
+    }
+}
+
+/// The block of a file of counts: `umc_err_count`, or `aca_umc` of newer drivers.
+fn block_of(file: &str) -> Option<&str> {
+    file.strip_suffix("_err_count").or_else(|| file.strip_prefix("aca_"))
+}
+
+/// The counts of lines `ue: N`, in any order. `None`: the driver has none now.
+fn counts(text: &str) -> Option<Counts> {
+    let value = |word: &str| {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(word)?.strip_prefix(':'));
+        line?.trim().parse().ok()
+    };
+    let counts = KINDS.map(|(word, _)| value(word));
+    counts.iter().any(Option::is_some).then_some(counts)
+}
+
+/// The mask of `feature mask: 0x...`.
+fn mask(text: &str) -> Option<u64> {
+    let (_, hex) = text.lines().next()?.rsplit_once("0x")?;
+    u64::from_str_radix(hex.trim(), 16).ok()
+}
+
+/// The count of `Fatal Error: count:N, last_seqno:N`.
+fn event_count(text: &str, row: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(row))?;
+    let (_, count) = line.split_once("count:")?;
+    count.split(',').next()?.trim().parse().ok()
+}
+
+/// Pages by state, from lines `0x... : 0x... : R`.
+fn pages(text: &str) -> [u64; STATES.len()] {
+    STATES.map(|(letter, _)| {
+        let is_it = |line: &&str| line.rsplit(':').next().is_some_and(|last| last.trim() == letter);
+        text.lines().filter(is_it).count() as u64
+    })
+}
+
+/// For fuzzing.
+pub(crate) fn check(text: &str) {
+    let lines = text.lines().count() as u64;
+    assert!(pages(text).iter().sum::<u64>() <= lines);
+    counts(text);
+    mask(text);
+    for (row, _) in EVENTS {
+        event_count(text, row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_by_their_word_in_any_order() {
+        assert_eq!(counts("ue: 1\nce: 20\n"), Some([Some(20), Some(1), None]));
+        assert_eq!(counts("ce: 2\nde: 3\nue: 0"), Some([Some(2), Some(0), Some(3)]));
+    }
+
+    #[test]
+    fn a_driver_that_has_no_counts_now_has_no_zeros() {
+        for text in ["Query currently inaccessible", "", "ue: -1\nce: x"] {
+            assert_eq!(counts(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_files_name_their_block() {
+        assert_eq!(block_of("umc_err_count"), Some("umc"));
+        assert_eq!(block_of("aca_xgmi_wafl"), Some("xgmi_wafl"));
+        assert_eq!(block_of("features"), None);
+    }
+
+    #[test]
+    fn events_and_pages_are_counted() {
+        let text = "current seqno: 4\nFatal Error: count:0, last_seqno:0\nPoison Creation: count:3, last_seqno:4\n";
+        assert_eq!(event_count(text, "Poison Creation"), Some(3));
+        assert_eq!(event_count(text, "Poison Consumption"), None);
+        let text = "0x00001234 : 0x00001000 : R\n0x00001235 : 0x00001000 : P\n0x00001236 : 0x00001000 : R\n";
+        assert_eq!(pages(text), [2, 1, 0]);
+        assert_eq!(pages(""), [0; 3]);
+        assert_eq!(mask("feature mask: 0xff007\n"), Some(0xF_F007));
+    }
+}

@@ -1,0 +1,230 @@
+//! Values of the table `gpu_metrics`, or of single files where the driver has no table that can be read.
+
+use super::files::GpuFiles;
+use super::gpu_metrics::{Field, MAX_PARTITIONS, Table};
+use super::metrics as n;
+use crate::gpu::metrics as m;
+use crate::{Block, Metric, Value};
+
+/// kernel: energy is counted in 15.259 µJ, which is 2^-16 J.
+const ENERGY: f64 = 65_536.0;
+/// Names of HBM stacks.
+const STACKS: [&str; 4] = ["hbm0", "hbm1", "hbm2", "hbm3"];
+/// Counters of the PCIe link, by the kind of error.
+const PCIE: [(Field, &str); 4] = [
+    (Field::PcieRecoveries, "recovery"),
+    (Field::PcieReplayRollovers, "replay_rollover"),
+    (Field::PcieNaksSent, "nak_sent"),
+    (Field::PcieNaksReceived, "nak_received"),
+];
+/// 0.1 GT/s by PCIe generation.
+const SPEEDS: [u64; 6] = [25, 50, 80, 160, 320, 640];
+const MEGAHERTZ: u64 = 1_000_000;
+/// Bytes of the kilobyte in which XGMI is counted.
+const KILOBYTE: u64 = 1000;
+
+/// A number of parts of a unit.
+#[expect(clippy::cast_precision_loss, reason = "small numbers, and energy below 2^53")]
+fn real(out: &mut Block, metric: &'static Metric, labels: &[&str], value: Option<u64>, parts: f64) {
+    let value = value.map_or(Value::Absent, |value| Value::F64(value as f64 / parts));
+    out.push(metric, labels, value);
+}
+
+/// A percentage as a ratio. Firmware may answer with more than 100.
+fn percent(out: &mut Block, metric: &'static Metric, labels: &[&str], value: Option<u64>) {
+    real(out, metric, labels, value.filter(|v| *v <= 100), 100.0);
+}
+
+fn hertz(out: &mut Block, metric: &'static Metric, labels: &[&str], megahertz: Option<u64>) {
+    out.maybe_u64(metric, labels, megahertz.map(|mhz| mhz.saturating_mul(MEGAHERTZ)));
+}
+
+/// Pushes what the table has. `partitions`: the compute partitions that are in use.
+pub(super) fn push_table(gpu: &str, table: &Table<'_>, partitions: usize, out: &mut Block) {
+    let get = |field| table.get(field);
+    let has = |field| table.list(field).next().is_some();
+    let edge = get(Field::TemperatureEdge);
+    let hotspot = get(Field::TemperatureHotspot);
+    if has(Field::ApuTemperatureGfx) {
+        real(out, &m::TEMPERATURE, &[gpu], get(Field::ApuTemperatureGfx), 100.0);
+        real(out, &n::SENSOR_TEMPERATURE, &[gpu, "soc"], get(Field::ApuTemperatureSoc), 100.0);
+        real(out, &m::POWER, &[gpu], get(Field::ApuSocketPower), 1000.0);
+    } else {
+        real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1.0);
+        real(out, &m::MEMORY_TEMPERATURE, &[gpu], get(Field::TemperatureMemory), 1.0);
+        real(out, &m::POWER, &[gpu], get(Field::SocketPower), 1.0);
+        real(out, &m::ENERGY, &[gpu], get(Field::Energy), ENERGY);
+        percent(out, &m::UTILIZATION, &[gpu], get(Field::GfxActivity));
+        percent(out, &m::MEMORY_UTILIZATION, &[gpu], get(Field::MemoryActivity));
+    }
+    let regulator = get(Field::TemperatureRegulator);
+    for (sensor, value) in [("edge", edge), ("regulator", regulator)] {
+        if value.is_some() {
+            real(out, &n::SENSOR_TEMPERATURE, &[gpu, sensor], value, 1.0);
+        }
+    }
+    for (sensor, value) in STACKS.into_iter().zip(table.list(Field::TemperatureHbm)) {
+        if value.is_some() {
+            real(out, &n::SENSOR_TEMPERATURE, &[gpu, sensor], value, 1.0);
+        }
+    }
+    push_clocks(gpu, table, out);
+    push_engines(gpu, table, partitions, out);
+    push_xgmi(gpu, table, out);
+    for (field, kind) in PCIE {
+        if has(field) {
+            out.maybe_u64(&m::PCIE_ERRORS, &[gpu, kind], get(field));
+        }
+    }
+}
+
+/// The clock of a GPU is that of its fastest die: one that rests is in deep sleep.
+fn push_clocks(gpu: &str, table: &Table<'_>, out: &mut Block) {
+    let fastest = |field| table.list(field).flatten().max();
+    let clocks = [
+        ("sm", Field::GfxClock),
+        ("memory", Field::MemoryClock),
+        ("soc", Field::SocClock),
+        ("video", Field::VideoClock),
+    ];
+    for (clock, field) in clocks {
+        if table.list(field).next().is_some() {
+            hertz(out, &m::CLOCK_SPEED, &[gpu, clock], fastest(field));
+        }
+    }
+    if table.list(Field::GfxClock).count() > 1 {
+        for (xcc, mhz) in (0_u64..).zip(table.list(Field::GfxClock)) {
+            if mhz.is_some() {
+                hertz(out, &n::XCC_CLOCK, &[gpu, &xcc.to_string()], mhz);
+            }
+        }
+    }
+}
+
+/// The label of a partition: a whole GPU has none.
+pub(super) fn part(partition: usize, partitions: usize) -> String {
+    if partitions > 1 {
+        partition.to_string()
+    } else {
+        String::new()
+    }
+}
+
+fn push_engines(gpu: &str, table: &Table<'_>, partitions: usize, out: &mut Block) {
+    let mut jpeg = Vec::new();
+    for partition in 0..partitions.clamp(1, MAX_PARTITIONS) {
+        let part = part(partition, partitions);
+        for (metric, field) in [
+            (&n::XCC_UTILIZATION, Field::XccActivity),
+            (&n::VIDEO_UTILIZATION, Field::VideoActivity),
+        ] {
+            for (engine, busy) in (0_u64..).zip(table.list_of(field, partition)) {
+                if busy.is_some() {
+                    percent(out, metric, &[gpu, &part, &engine.to_string()], busy);
+                }
+            }
+        }
+        jpeg.extend(table.list_of(Field::JpegActivity, partition).flatten());
+    }
+    // There are up to 40 of them: their mean.
+    let engines = u64::try_from(jpeg.len()).unwrap_or(0);
+    if let Some(mean) = jpeg.iter().sum::<u64>().checked_div(engines) {
+        percent(out, &m::JPEG_UTILIZATION, &[gpu], Some(mean));
+    }
+}
+
+/// Links without a state of 0 or 1 are not in use: no GPU is at their other end.
+fn push_xgmi(gpu: &str, table: &Table<'_>, out: &mut Block) {
+    let states: Vec<_> = table.list(Field::XgmiLinkStatus).collect();
+    let used = states.iter().filter(|state| matches!(state, Some(0 | 1))).count();
+    if used > 0 {
+        let up = states.iter().filter(|state| **state == Some(1)).count();
+        out.maybe_u64(&n::XGMI_LINKS, &[gpu], u64::try_from(used).ok());
+        out.maybe_u64(&n::XGMI_LINKS_UP, &[gpu], u64::try_from(up).ok());
+    }
+    for (link, state) in (0_u64..).zip(&states) {
+        if let Some(state @ (0 | 1)) = state {
+            out.u64(&n::XGMI_LINK_UP, &[gpu, &link.to_string()], *state);
+        }
+    }
+    for (total, of_link, field) in [
+        (&n::XGMI_READ, &n::XGMI_LINK_READ, Field::XgmiRead),
+        (&n::XGMI_WRITTEN, &n::XGMI_LINK_WRITTEN, Field::XgmiWritten),
+    ] {
+        let bytes = |kilobytes: u64| kilobytes.saturating_mul(KILOBYTE);
+        let sum = table.list(field).flatten().reduce(u64::saturating_add);
+        if let Some(sum) = sum {
+            out.u64(total, &[gpu], bytes(sum));
+        }
+        for (link, kilobytes) in (0_u64..).zip(table.list(field)) {
+            if let Some(kilobytes) = kilobytes {
+                out.u64(of_link, &[gpu, &link.to_string()], bytes(kilobytes));
+            }
+        }
+    }
+}
+
+/// The PCIe link: by the table, or by the files of the PCI core.
+pub(super) fn push_link(gpu: &str, table: Option<&Table<'_>>, files: &GpuFiles, out: &mut Block) {
+    let of_table = |field| table.and_then(|table| table.get(field));
+    let speed = of_table(Field::PcieLinkSpeed).or_else(|| tenths(&files.text("current_link_speed")?));
+    let width = of_table(Field::PcieLinkWidth).or_else(|| files.number("current_link_width"));
+    out.maybe_u64(&m::PCIE_GENERATION, &[gpu], speed.and_then(generation));
+    out.maybe_u64(&m::PCIE_WIDTH, &[gpu], width);
+    let replays = of_table(Field::PcieReplays).or_else(|| files.number("pcie_replay_count"));
+    out.maybe_u64(&m::PCIE_REPLAYS, &[gpu], replays);
+}
+
+/// The generation of a link of this speed, in 0.1 GT/s.
+pub(super) fn generation(speed: u64) -> Option<u64> {
+    let at = SPEEDS.iter().position(|s| *s == speed)?;
+    u64::try_from(at + 1).ok()
+}
+
+/// 0.1 GT/s of `32.0 GT/s PCIe`.
+pub(super) fn tenths(text: &str) -> Option<u64> {
+    let (whole, tenth) = text.split_once(' ')?.0.split_once('.')?;
+    whole.parse::<u64>().ok()?.checked_mul(10)?.checked_add(tenth.parse().ok().filter(|t| *t < 10)?)
+}
+
+/// Values of single files, each of which costs a query of the firmware.
+pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block) {
+    let sensor = |name: &str| files.number(&format!("{hwmon}/{name}"));
+    let (edge, hotspot) = (sensor("temp1_input"), sensor("temp2_input"));
+    let memory = sensor("temp3_input");
+    let power = sensor("power1_average").or_else(|| sensor("power1_input"));
+    let clocks = [("sm", sensor("freq1_input")), ("memory", sensor("freq2_input"))];
+    real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1000.0);
+    real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1000.0);
+    if edge.is_some() {
+        real(out, &n::SENSOR_TEMPERATURE, &[gpu, "edge"], edge, 1000.0);
+    }
+    real(out, &m::POWER, &[gpu], power, 1e6);
+    percent(out, &m::UTILIZATION, &[gpu], files.number("gpu_busy_percent"));
+    percent(out, &m::MEMORY_UTILIZATION, &[gpu], files.number("mem_busy_percent"));
+    for (clock, hertz) in clocks {
+        out.maybe_u64(&m::CLOCK_SPEED, &[gpu, clock], hertz);
+    }
+}
+
+/// For fuzzing.
+pub(crate) fn check(text: &str) {
+    if let Some(speed) = tenths(text) {
+        assert!(generation(speed).is_none_or(|g| (1..=6).contains(&g)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_speed_of_a_link_names_its_generation() {
+        assert_eq!(tenths("32.0 GT/s PCIe").and_then(generation), Some(5));
+        assert_eq!(tenths("2.5 GT/s PCIe").and_then(generation), Some(1));
+        assert_eq!(tenths("64.0 GT/s PCIe").and_then(generation), Some(6));
+        for other in ["Unknown", "", "x.y GT/s", "32.00 GT/s"] {
+            assert_eq!(tenths(other).and_then(generation), if other == "32.00 GT/s" { Some(5) } else { None }, "{other}");
+        }
+    }
+}

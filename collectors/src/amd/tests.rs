@@ -1,0 +1,224 @@
+#![allow(clippy::disallowed_methods, reason = "a test writes its own recording")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::files::Failure;
+use super::metrics as n;
+use super::*;
+use crate::gpu::metrics as m;
+use crate::{Block, Device, Metric, Value};
+
+const PCI: &str = "0000:05:00.0";
+const GPU: &str = "GPU-5d0e0000aa000001";
+
+/// The two GPUs of a fixture, in a folder that a test changes.
+struct Node {
+    dir: tempfile::TempDir,
+    source: Source,
+    devices: Vec<Box<dyn Device>>,
+    block: Block,
+}
+
+impl Node {
+    fn new(case: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/amd").join(case);
+        testkit::tree::unpack(&fixture, dir.path()).unwrap();
+        let source = open(&Env::recorded(dir.path()), &Settings::default()).unwrap().unwrap();
+        let mut node = Self {
+            dir,
+            source,
+            devices: Vec::new(),
+            block: Block::default(),
+        };
+        node.scan();
+        node
+    }
+
+    fn scan(&mut self) {
+        self.devices = self.source.devices.scan().unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        Env::recorded(self.dir.path()).path(name)
+    }
+
+    fn of_gpu(&self, name: &str) -> PathBuf {
+        self.path(&format!("/sys/bus/pci/devices/{PCI}/{name}"))
+    }
+
+    fn read(&mut self) {
+        self.block.clear();
+        self.devices[0].read(&mut self.block).unwrap();
+        self.block.finish();
+    }
+
+    fn value(&self, metric: &'static Metric, labels: &[&str]) -> Option<Value> {
+        let is_it = |s: &crate::Series| s.metric == metric && s.labels == labels;
+        self.block.iter().find(|(s, _)| is_it(s)).map(|(_, value)| value)
+    }
+
+    fn state(&self) -> Option<String> {
+        let mut infos = self.block.iter().filter(|(s, _)| s.metric == &n::TABLE_INFO);
+        infos.next().and_then(|(series, _)| series.labels.last().cloned())
+    }
+
+    /// Changes bytes of the table.
+    fn patch(&self, at: usize, value: &[u8]) {
+        let path = self.of_gpu("gpu_metrics");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[at..at + value.len()].copy_from_slice(value);
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_node_without_the_driver_has_no_source() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(open(&Env::recorded(dir.path()), &Settings::default()).unwrap().is_none());
+}
+
+#[test]
+fn a_table_that_ends_early_is_said_so_and_the_single_files_are_read() {
+    let mut node = Node::new("mi300x");
+    let bytes = fs::read(node.of_gpu("gpu_metrics")).unwrap();
+    fs::write(node.of_gpu("gpu_metrics"), &bytes[..3871]).unwrap();
+    node.read();
+    assert_eq!(node.state().as_deref(), Some("truncated"));
+    assert_eq!(node.value(&m::UP, &[GPU]), Some(Value::U64(1)));
+    assert_eq!(node.value(&m::POWER, &[GPU]), Some(Value::F64(141.0)), "hwmon");
+    assert_eq!(node.value(&m::ENERGY, &[GPU]), None);
+}
+
+#[test]
+fn a_driver_that_does_not_answer_is_down_and_nothing_else_is_shown() {
+    let mut node = Node::new("mi300x");
+    fs::remove_file(node.of_gpu("gpu_metrics")).unwrap();
+    // read(2) of a folder fails with EISDIR.
+    fs::create_dir(node.of_gpu("gpu_metrics")).unwrap();
+    node.read();
+    assert_eq!(node.value(&m::UP, &[GPU]), Some(Value::U64(0)));
+    assert_eq!(node.value(&m::UNAVAILABLE_INFO, &[GPU, "unknown"]), Some(Value::U64(1)));
+    assert_eq!(node.block.fault().map(|fault| fault.reason), Some("unknown"));
+    assert_eq!(node.value(&m::MEMORY_USED, &[GPU, ""]), None);
+}
+
+#[test]
+fn a_refusal_during_a_reset_is_not_missing_permission() {
+    let of = |errno| Failure::of(&Error::io(Path::new("gpu_metrics"), std::io::Error::from_raw_os_error(errno)));
+    for errno in [libc::EPERM, libc::EBUSY, libc::EACCES] {
+        assert_eq!(of(errno), Some(Failure::Busy));
+    }
+    assert_eq!(of(libc::ENODEV), Some(Failure::Gone));
+    assert_eq!(of(libc::EIO), Some(Failure::Unknown));
+    assert_eq!(of(libc::EOPNOTSUPP), None, "unsupported");
+}
+
+#[test]
+fn a_gpu_that_leaves_is_lost_until_the_list_is_read_again_and_its_return_is_noticed() {
+    let mut node = Node::new("mi300x");
+    node.read();
+    let (folder, link) = (node.of_gpu(""), node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}")));
+    let away = node.path("/away");
+    fs::rename(&folder, &away).unwrap();
+    node.read();
+    assert_eq!(node.value(&m::UNAVAILABLE_INFO, &[GPU, "lost"]), Some(Value::U64(1)));
+    fs::remove_file(&link).unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    assert_eq!(node.devices.len(), 1, "given away, which is no fault");
+    assert!(!node.source.devices.changed());
+    fs::rename(&away, &folder).unwrap();
+    std::os::unix::fs::symlink("../../../../devices", &link).unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    node.read();
+    assert_eq!(node.value(&m::UP, &[GPU]), Some(Value::U64(1)));
+}
+
+#[test]
+fn a_gpu_that_is_divided_while_it_is_read_has_its_new_partitions() {
+    let mut node = Node::new("mi300x");
+    node.read();
+    assert_eq!(node.value(&n::XCC_UTILIZATION, &[GPU, "", "0"]), Some(Value::F64(0.97)));
+    let nodes = node.path("/sys/class/kfd/kfd/topology/nodes");
+    let old = fs::read_to_string(nodes.join("1/properties")).unwrap();
+    for (number, minor) in [(3, 129), (4, 130)] {
+        let folder = nodes.join(number.to_string());
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("gpu_id"), format!("{}", 5000 + number)).unwrap();
+        let text = old.replace("drm_render_minor 128", &format!("drm_render_minor {minor}"));
+        fs::write(folder.join("properties"), text).unwrap();
+    }
+    assert!(!node.source.devices.changed(), "the generation tells");
+    fs::write(node.path("/sys/class/kfd/kfd/topology/generation_id"), "4\n").unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    node.read();
+    assert_eq!(node.value(&n::XCC_UTILIZATION, &[GPU, "0", "0"]), Some(Value::F64(0.97)));
+    let parts = node.block.iter().filter(|(s, _)| s.metric == &m::INSTANCE_INFO).count();
+    assert_eq!(parts, 3);
+}
+
+#[test]
+fn a_gpu_that_sleeps_is_not_woken() {
+    let mut node = Node::new("mi300x");
+    fs::write(node.of_gpu("power/runtime_status"), "suspended\n").unwrap();
+    node.read();
+    assert_eq!(node.value(&m::UP, &[GPU]), None, "neither up nor down");
+    assert_eq!(node.value(&m::UNAVAILABLE_INFO, &[GPU, "suspended"]), Some(Value::U64(1)));
+}
+
+#[test]
+fn time_at_a_limit_is_counted_between_readings() {
+    let mut node = Node::new("mi300x");
+    node.read();
+    assert_eq!(node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "sw_power_cap"]), Some(Value::F64(0.0)));
+    // 4 s and 4000 ticks later, 1000 of which were at the power limit.
+    node.patch(32, &14_000_000_000_u64.to_le_bytes());
+    node.patch(40, &14_000_u32.to_le_bytes());
+    node.patch(48, &3500_u32.to_le_bytes());
+    node.read();
+    assert_eq!(node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "sw_power_cap"]), Some(Value::F64(1.0)));
+    assert_eq!(node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "hw_power_brake"]), Some(Value::F64(0.0)));
+}
+
+#[test]
+fn counts_of_errors_are_read_again_when_the_list_of_events_moves() {
+    let mut node = Node::new("mi300x");
+    node.read();
+    let uncorrected = [GPU, "uncorrected", "volatile"];
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(0)));
+    fs::write(node.of_gpu("ras/aca_umc"), "ue: 2\nce: 5\nde: 0\n").unwrap();
+    node.read();
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(0)), "a read asks the firmware");
+    fs::write(node.of_gpu("ras/event_state"), "current seqno: 1\nFatal Error: count:1, last_seqno:1\n").unwrap();
+    node.read();
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(2)));
+    assert_eq!(node.value(&n::RAS_EVENTS, &[GPU, "fatal_error"]), Some(Value::U64(1)));
+    fs::write(node.of_gpu("ras/aca_umc"), "Query currently inaccessible\n").unwrap();
+    fs::write(node.of_gpu("ras/event_state"), "current seqno: 2\nFatal Error: count:2, last_seqno:2\n").unwrap();
+    node.read();
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(2)), "the last known count");
+}
+
+#[test]
+fn a_tree_of_cards_without_the_bus_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env::recorded(dir.path());
+    let card = env.path("/sys/class/drm/card0/device");
+    for (folder, name) in [(env.path("/sys/module/amdgpu"), ""), (card.clone(), ""), (env.path("/sys/class/drm/card0-DP-1"), "")] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    fs::create_dir_all(env.path("/proc/sys/kernel")).unwrap();
+    fs::write(card.join("uevent"), "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_SLOT_NAME=0000:09:00.0\n").unwrap();
+    fs::write(card.join("mem_info_vram_total"), "8573157376\n").unwrap();
+    let mut source = open(&env, &Settings::default()).unwrap().unwrap();
+    let mut devices = source.devices.scan().unwrap();
+    let mut block = Block::default();
+    devices[0].read(&mut block).unwrap();
+    block.finish();
+    let total = block.iter().find(|(s, _)| s.metric == &m::MEMORY_TOTAL).unwrap();
+    assert_eq!((total.0.labels[0].as_str(), total.1), ("pci:0000:09:00.0", Value::U64(8_573_157_376)));
+}
