@@ -179,7 +179,11 @@ pub static AMD: Domain = Domain {
     capabilities: &[],
     signals: Signals::Allowed,
     devices: &[],
-    only_with: &["/sys/module/amdgpu", "/sys/bus/pci/drivers/amdgpu", "/sys/class/kfd"],
+    only_with: &[
+        "/sys/module/amdgpu",
+        "/sys/bus/pci/drivers/amdgpu",
+        "/sys/class/kfd",
+    ],
     helpers: &[],
 };
 
@@ -264,7 +268,9 @@ pub static DEBUGFS: Helper = Helper {
 };
 
 /// All workers.
-pub static DOMAINS: &[&Domain] = &[&KERNEL, &HOST, &RDMA, &NVIDIA, &AMD, &SLURM, &LUSTRE, &GPFS, &MOUNTS];
+pub static DOMAINS: &[&Domain] = &[
+    &KERNEL, &HOST, &RDMA, &NVIDIA, &AMD, &SLURM, &LUSTRE, &GPFS, &MOUNTS,
+];
 
 /// All helpers.
 pub fn helpers() -> impl Iterator<Item = &'static Helper> {

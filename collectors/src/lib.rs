@@ -179,7 +179,15 @@ pub fn collector(name: &str) -> Option<&'static Spec> {
     COLLECTORS.iter().copied().find(|s| s.name == name)
 }
 
-/// All metrics of all collectors, in order; the position is the metric's number in frames.
+/// All metrics of all collectors, in order; the position is the metric's number in frames. One that several collectors
+/// have, such as those of GPUs, is there once.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    COLLECTORS.iter().flat_map(|s| s.metrics.iter().copied())
+    let is_new = |at: usize, metric: &Metric| {
+        let mut earlier = COLLECTORS.iter().take(at).flat_map(|s| s.metrics);
+        !earlier.any(|other| std::ptr::eq(*other, metric))
+    };
+    let of = |(at, s): (usize, &&'static Spec)| s.metrics.iter().map(move |m| (at, *m));
+    let all = COLLECTORS.iter().enumerate().flat_map(of);
+    all.filter(move |(at, metric)| is_new(*at, metric))
+        .map(|(_, metric)| metric)
 }

@@ -23,6 +23,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("gres_conf", collectors::fuzz::gres_conf),
     ("lustre_file", collectors::fuzz::lustre_file),
     ("gpu_metrics", collectors::fuzz::gpu_metrics),
+    ("amd_text", collectors::fuzz::amd_text),
     ("scontrol_show_node", slurm::parse::fuzz),
     ("sinfo", slurm::sinfo::fuzz),
     ("node_extra", slurm::extra::fuzz),

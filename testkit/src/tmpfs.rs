@@ -43,8 +43,10 @@ impl Tmpfs {
         Ok(())
     }
 
-    /// Gives them back.
+    /// Gives them back, also while a child that another thread has just forked holds the file open.
     pub fn empty(&self) -> Result<()> {
+        let file = fs::OpenOptions::new().write(true).open(self.ballast())?;
+        file.set_len(0).context("empty the ballast")?;
         fs::remove_file(self.ballast()).context("remove the ballast")
     }
 

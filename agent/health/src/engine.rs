@@ -287,7 +287,9 @@ impl Engine {
         let name = finding.subject.name.as_str();
         finding.pci.as_ref().is_some_and(|pci| all.contains(pci))
             || match finding.subject.kind {
-                SubjectKind::Gpu => all.iter().any(|pci| gpu_label(&self.state.inventory, pci) == name),
+                SubjectKind::Gpu => all
+                    .iter()
+                    .any(|pci| gpu_label(&self.state.inventory, pci) == name),
                 SubjectKind::Pci => PciAddress::parse(name).is_some_and(|pci| all.contains(&pci)),
                 SubjectKind::Node => {
                     let check = checks::check(&finding.check);
@@ -313,8 +315,7 @@ impl Engine {
         self.policy.mode_of(incident) == Some(mode)
             && (mode != Mode::Drain
                 || incident.standing().any(|seen| {
-                    self.policy.of(seen) == mode
-                        && incident.wants_after_lift(seen, &self.boot, read_at)
+                    self.policy.of(seen) == mode && incident.wants_after_lift(seen, &self.boot, read_at)
                 }))
     }
 
@@ -377,9 +378,9 @@ impl Engine {
             read_at.is_some_and(|at| self.now.boottime.saturating_sub(at) <= FRESH)
         };
         self.policy.site.settings.maintenance == Maintenance::Drain
-            && incident.standing().any(|seen| {
-                self.policy.of(seen) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh)
-            })
+            && incident
+                .standing()
+                .any(|seen| self.policy.of(seen) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh))
     }
 
     /// Whether evidence of a maintenance that ended was judged again: after a reboot, reset or reload of the driver, the

@@ -2,7 +2,7 @@
 //! the GPUs that the controller allocated or none, as in the row, and never others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use testkit::slurm::{Cgroups, Installation, SlurmOptions, Version, steps};
 use testkit::wait::{self, PATIENCE};
@@ -13,6 +13,9 @@ use crate::mix;
 use crate::order::{ORDER, devices};
 use crate::seen::Seen;
 use crate::table::{Answer, Kind, Row, TABLE};
+
+/// How long all jobs may take to end: Slurm kills what ignores its signal after 30 s, and asks again after minutes.
+const ENDS: Duration = Duration::from_secs(300);
 
 /// Those of the release that is installed, or of the one in the root that `TESTKIT_SLURM_ROOT` names.
 #[test]
@@ -224,7 +227,7 @@ impl Trial {
     fn end(&mut self, jobs: &BTreeSet<u32>, others: &BTreeSet<u32>) {
         self.cluster.slurm.cancel_all(jobs).unwrap();
         let others: BTreeSet<String> = others.iter().map(u32::to_string).collect();
-        wait::until_true("the jobs are gone", PATIENCE, || {
+        wait::until_true("the jobs are gone", ENDS, || {
             let pages = self.seen.look(&self.cluster);
             let mut shown = pages.values().flatten().filter_map(|s| s.label("jobid"));
             let is_shown = shown.any(|job| !others.contains(job));

@@ -66,7 +66,16 @@ impl AmdGpu {
     fn push_identity(&self, out: &mut Block) {
         let i = &self.identity;
         let labels = [
-            &i.gpu, "amd", &i.name, &i.pci, &i.index, &i.minor, &i.serial, &i.part, &i.vbios, &i.driver,
+            &i.gpu,
+            "amd",
+            &i.name,
+            &i.pci,
+            &i.index,
+            &i.minor,
+            &i.serial,
+            &i.part,
+            &i.vbios,
+            &i.driver,
             &i.architecture,
         ];
         out.info(&m::INFO, &labels);

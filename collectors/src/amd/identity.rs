@@ -30,7 +30,11 @@ impl Identity {
     ) -> Self {
         let text = |name: &str| files.text(name).unwrap_or_default();
         let unique = text("unique_id");
-        let (name, serial, part) = (text("product_name"), text("serial_number"), text("product_number"));
+        let (name, serial, part) = (
+            text("product_name"),
+            text("serial_number"),
+            text("product_number"),
+        );
         let (vbios, device) = (text("vbios_version"), text("device"));
         let minor = |name: String| Some(name.strip_prefix("renderD")?.to_owned());
         Self {
@@ -44,7 +48,10 @@ impl Identity {
             part,
             vbios,
             driver: driver.to_owned(),
-            architecture: partitions.first().map(Partition::architecture).unwrap_or_default(),
+            architecture: partitions
+                .first()
+                .map(Partition::architecture)
+                .unwrap_or_default(),
         }
     }
 }

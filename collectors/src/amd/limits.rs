@@ -32,13 +32,19 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn read(&mut self, files: &GpuFiles) {
-        self.hwmon = files.list("hwmon").into_iter().find(|name| name.starts_with("hwmon")).map(|name| format!("hwmon/{name}"));
+        self.hwmon = files
+            .list("hwmon")
+            .into_iter()
+            .find(|name| name.starts_with("hwmon"))
+            .map(|name| format!("hwmon/{name}"));
         for ((name, ..), value) in LIMITS.iter().zip(&mut self.values) {
             let path = self.hwmon.as_ref().map(|hwmon| format!("{hwmon}/{name}"));
             *value = path.and_then(|path| files.number(&path)).or(*value);
         }
         let speed = files.text("max_link_speed");
-        self.generation = speed.and_then(|text| generation(tenths(&text)?)).or(self.generation);
+        self.generation = speed
+            .and_then(|text| generation(tenths(&text)?))
+            .or(self.generation);
         self.width = files.number("max_link_width").or(self.width);
         for (file, mode) in [
             ("current_compute_partition", &mut self.compute),

@@ -2,7 +2,7 @@
 
 use crate::Metric;
 use crate::gpu::metrics::row::{self, metrics};
-use crate::gpu::metrics::{GPU, THEMES};
+use crate::gpu::metrics::{self as m, GPU};
 
 const LINK: &[&str] = &["gpu", "link"];
 
@@ -46,7 +46,52 @@ metrics! {
         "Firmware version of a block of an AMD GPU.";
 }
 
-const OWN: &[&[&Metric]] = &[ALL_AMD];
+/// Those of the metrics of every maker that the driver has.
+const SHARED: &[&Metric] = &[
+    &m::UP,
+    &m::UNAVAILABLE_INFO,
+    &m::INFO,
+    &m::INSTANCE_INFO,
+    &m::PROCESSES,
+    &m::PROCESSES_SEEN,
+    &m::PROCESS_MEMORY,
+    &m::PROCESS_OWNED,
+    &m::PROCESS_PLACE,
+    &m::PROCESS_PROGRAM,
+    &m::UTILIZATION,
+    &m::MEMORY_UTILIZATION,
+    &m::JPEG_UTILIZATION,
+    &m::MEMORY_TOTAL,
+    &m::MEMORY_USED,
+    &m::MEMORY_FREE,
+    &m::BAR1_TOTAL,
+    &m::BAR1_USED,
+    &m::TEMPERATURE,
+    &m::MEMORY_TEMPERATURE,
+    &m::TEMPERATURE_SLOWDOWN,
+    &m::TEMPERATURE_SHUTDOWN,
+    &m::MEMORY_TEMPERATURE_MAX,
+    &m::POWER,
+    &m::POWER_LIMIT,
+    &m::POWER_LIMIT_DEFAULT,
+    &m::POWER_LIMIT_MIN,
+    &m::POWER_LIMIT_MAX,
+    &m::ENERGY,
+    &m::CLOCK_SPEED,
+    &m::CLOCK_EVENT,
+    &m::CLOCK_EVENT_SECONDS,
+    &m::ECC_MODE,
+    &m::ECC_ERRORS,
+    &m::ECC_LOCATION_ERRORS,
+    &m::PCIE_GENERATION,
+    &m::PCIE_GENERATION_MAX,
+    &m::PCIE_WIDTH,
+    &m::PCIE_WIDTH_MAX,
+    &m::PCIE_REPLAYS,
+    &m::PCIE_ERRORS,
+];
+
+const ALL: &[&[&Metric]] = &[SHARED, ALL_AMD];
 
 /// Every metric of this collector.
-pub static METRICS: [&Metric; row::count(&[THEMES, OWN])] = row::join(&[THEMES, OWN]);
+pub static METRICS: [&Metric; row::count(&[ALL])] = row::join(&[ALL]);

@@ -29,7 +29,7 @@ pub static SPEC: Spec = Spec {
     metrics: &metrics::METRICS,
     events: &[],
     notes: false,
-    // The driver answers from what the firmware told up to 5 ms ago; concurrent scrapers share one reading.
+    // The driver answers from what the firmware returned up to 5 ms ago; concurrent scrapers share one reading.
     cadence: Cadence::OnDemand {
         fresh: Duration::from_millis(500),
     },

@@ -37,12 +37,18 @@ impl Processes {
         };
         let is_placed = process::push_seen(gpu, &self.proc, out);
         let mut count = 0_u64;
-        for pid in pids.into_iter().filter_map(|pid| pid.parse::<u32>().ok()).take(MOST) {
+        for pid in pids
+            .into_iter()
+            .filter_map(|pid| pid.parse::<u32>().ok())
+            .take(MOST)
+        {
             let mut is_counted = false;
             for (at, partition) in partitions.iter().enumerate() {
                 let file = self.kfd.join(format!("{pid}/vram_{}", partition.gpu_id));
                 let text = root::read_lossy(&file).ok().flatten();
-                let memory = text.and_then(|text| text.parse::<u64>().ok()).filter(|bytes| *bytes > 0);
+                let memory = text
+                    .and_then(|text| text.parse::<u64>().ok())
+                    .filter(|bytes| *bytes > 0);
                 if memory.is_none() {
                     continue;
                 }

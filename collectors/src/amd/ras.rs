@@ -89,19 +89,24 @@ impl Ras {
             }
         }
         self.blocks = found;
-        self.pages = files.long("ras/gpu_vram_bad_pages", PAGES).map(|text| pages(&text));
+        self.pages = files
+            .long("ras/gpu_vram_bad_pages", PAGES)
+            .map(|text| pages(&text));
     }
 }
 
 /// The block of a file of counts: `umc_err_count`, or `aca_umc` of newer drivers.
 fn block_of(file: &str) -> Option<&str> {
-    file.strip_suffix("_err_count").or_else(|| file.strip_prefix("aca_"))
+    file.strip_suffix("_err_count")
+        .or_else(|| file.strip_prefix("aca_"))
 }
 
 /// The counts of lines `ue: N`, in any order. `None`: the driver has none now.
 fn counts(text: &str) -> Option<Counts> {
     let value = |word: &str| {
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(word)?.strip_prefix(':'));
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(word)?.strip_prefix(':'));
         line?.trim().parse().ok()
     };
     let counts = KINDS.map(|(word, _)| value(word));
@@ -166,7 +171,8 @@ mod tests {
 
     #[test]
     fn events_and_pages_are_counted() {
-        let text = "current seqno: 4\nFatal Error: count:0, last_seqno:0\nPoison Creation: count:3, last_seqno:4\n";
+        let text =
+            "current seqno: 4\nFatal Error: count:0, last_seqno:0\nPoison Creation: count:3, last_seqno:4\n";
         assert_eq!(event_count(text, "Poison Creation"), Some(3));
         assert_eq!(event_count(text, "Poison Consumption"), None);
         let text = "0x00001234 : 0x00001000 : R\n0x00001235 : 0x00001000 : P\n0x00001236 : 0x00001000 : R\n";

@@ -59,7 +59,7 @@ fn of_card(env: &Env, entry: &Entry) -> Option<Function> {
     })
 }
 
-/// What tells that the list may have changed.
+/// Signs that the list may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Signs {
     functions: Vec<Function>,
@@ -119,7 +119,9 @@ impl Devices for AmdDevices {
             }
             let state = Arc::clone(self.states.entry(pci.to_owned()).or_default());
             let processes = self.processes.clone();
-            devices.push(Box::new(AmdGpu::new(identity, partitions, files, processes, state)));
+            devices.push(Box::new(AmdGpu::new(
+                identity, partitions, files, processes, state,
+            )));
         }
         let is_here = |pci: &String| self.signs.functions.iter().any(|f| f.pci == *pci);
         self.states.retain(|pci, _| is_here(pci));

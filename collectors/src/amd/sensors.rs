@@ -47,11 +47,23 @@ pub(super) fn push_table(gpu: &str, table: &Table<'_>, partitions: usize, out: &
     let hotspot = get(Field::TemperatureHotspot);
     if has(Field::ApuTemperatureGfx) {
         real(out, &m::TEMPERATURE, &[gpu], get(Field::ApuTemperatureGfx), 100.0);
-        real(out, &n::SENSOR_TEMPERATURE, &[gpu, "soc"], get(Field::ApuTemperatureSoc), 100.0);
+        real(
+            out,
+            &n::SENSOR_TEMPERATURE,
+            &[gpu, "soc"],
+            get(Field::ApuTemperatureSoc),
+            100.0,
+        );
         real(out, &m::POWER, &[gpu], get(Field::ApuSocketPower), 1000.0);
     } else {
         real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1.0);
-        real(out, &m::MEMORY_TEMPERATURE, &[gpu], get(Field::TemperatureMemory), 1.0);
+        real(
+            out,
+            &m::MEMORY_TEMPERATURE,
+            &[gpu],
+            get(Field::TemperatureMemory),
+            1.0,
+        );
         real(out, &m::POWER, &[gpu], get(Field::SocketPower), 1.0);
         real(out, &m::ENERGY, &[gpu], get(Field::Energy), ENERGY);
         percent(out, &m::UTILIZATION, &[gpu], get(Field::GfxActivity));
@@ -184,7 +196,11 @@ pub(super) fn generation(speed: u64) -> Option<u64> {
 /// 0.1 GT/s of `32.0 GT/s PCIe`.
 pub(super) fn tenths(text: &str) -> Option<u64> {
     let (whole, tenth) = text.split_once(' ')?.0.split_once('.')?;
-    whole.parse::<u64>().ok()?.checked_mul(10)?.checked_add(tenth.parse().ok().filter(|t| *t < 10)?)
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(10)?
+        .checked_add(tenth.parse().ok().filter(|t| *t < 10)?)
 }
 
 /// Values of single files, each of which costs a query of the firmware.
@@ -201,7 +217,12 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
     }
     real(out, &m::POWER, &[gpu], power, 1e6);
     percent(out, &m::UTILIZATION, &[gpu], files.number("gpu_busy_percent"));
-    percent(out, &m::MEMORY_UTILIZATION, &[gpu], files.number("mem_busy_percent"));
+    percent(
+        out,
+        &m::MEMORY_UTILIZATION,
+        &[gpu],
+        files.number("mem_busy_percent"),
+    );
     for (clock, hertz) in clocks {
         out.maybe_u64(&m::CLOCK_SPEED, &[gpu, clock], hertz);
     }
@@ -224,7 +245,11 @@ mod tests {
         assert_eq!(tenths("2.5 GT/s PCIe").and_then(generation), Some(1));
         assert_eq!(tenths("64.0 GT/s PCIe").and_then(generation), Some(6));
         for other in ["Unknown", "", "x.y GT/s", "32.00 GT/s"] {
-            assert_eq!(tenths(other).and_then(generation), if other == "32.00 GT/s" { Some(5) } else { None }, "{other}");
+            assert_eq!(
+                tenths(other).and_then(generation),
+                if other == "32.00 GT/s" { Some(5) } else { None },
+                "{other}"
+            );
         }
     }
 }

@@ -23,9 +23,13 @@ struct Node {
 impl Node {
     fn new(case: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/amd").join(case);
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../fixtures/amd")
+            .join(case);
         testkit::tree::unpack(&fixture, dir.path()).unwrap();
-        let source = open(&Env::recorded(dir.path()), &Settings::default()).unwrap().unwrap();
+        let source = open(&Env::recorded(dir.path()), &Settings::default())
+            .unwrap()
+            .unwrap();
         let mut node = Self {
             dir,
             source,
@@ -76,7 +80,11 @@ impl Node {
 #[test]
 fn a_node_without_the_driver_has_no_source() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(open(&Env::recorded(dir.path()), &Settings::default()).unwrap().is_none());
+    assert!(
+        open(&Env::recorded(dir.path()), &Settings::default())
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]
@@ -99,14 +107,22 @@ fn a_driver_that_does_not_answer_is_down_and_nothing_else_is_shown() {
     fs::create_dir(node.of_gpu("gpu_metrics")).unwrap();
     node.read();
     assert_eq!(node.value(&m::UP, &[GPU]), Some(Value::U64(0)));
-    assert_eq!(node.value(&m::UNAVAILABLE_INFO, &[GPU, "unknown"]), Some(Value::U64(1)));
+    assert_eq!(
+        node.value(&m::UNAVAILABLE_INFO, &[GPU, "unknown"]),
+        Some(Value::U64(1))
+    );
     assert_eq!(node.block.fault().map(|fault| fault.reason), Some("unknown"));
     assert_eq!(node.value(&m::MEMORY_USED, &[GPU, ""]), None);
 }
 
 #[test]
 fn a_refusal_during_a_reset_is_not_missing_permission() {
-    let of = |errno| Failure::of(&Error::io(Path::new("gpu_metrics"), std::io::Error::from_raw_os_error(errno)));
+    let of = |errno| {
+        Failure::of(&Error::io(
+            Path::new("gpu_metrics"),
+            std::io::Error::from_raw_os_error(errno),
+        ))
+    };
     for errno in [libc::EPERM, libc::EBUSY, libc::EACCES] {
         assert_eq!(of(errno), Some(Failure::Busy));
     }
@@ -119,11 +135,17 @@ fn a_refusal_during_a_reset_is_not_missing_permission() {
 fn a_gpu_that_leaves_is_lost_until_the_list_is_read_again_and_its_return_is_noticed() {
     let mut node = Node::new("mi300x");
     node.read();
-    let (folder, link) = (node.of_gpu(""), node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}")));
+    let (folder, link) = (
+        node.of_gpu(""),
+        node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}")),
+    );
     let away = node.path("/away");
     fs::rename(&folder, &away).unwrap();
     node.read();
-    assert_eq!(node.value(&m::UNAVAILABLE_INFO, &[GPU, "lost"]), Some(Value::U64(1)));
+    assert_eq!(
+        node.value(&m::UNAVAILABLE_INFO, &[GPU, "lost"]),
+        Some(Value::U64(1))
+    );
     fs::remove_file(&link).unwrap();
     assert!(node.source.devices.changed());
     node.scan();
@@ -141,7 +163,10 @@ fn a_gpu_that_leaves_is_lost_until_the_list_is_read_again_and_its_return_is_noti
 fn a_gpu_that_is_divided_while_it_is_read_has_its_new_partitions() {
     let mut node = Node::new("mi300x");
     node.read();
-    assert_eq!(node.value(&n::XCC_UTILIZATION, &[GPU, "", "0"]), Some(Value::F64(0.97)));
+    assert_eq!(
+        node.value(&n::XCC_UTILIZATION, &[GPU, "", "0"]),
+        Some(Value::F64(0.97))
+    );
     let nodes = node.path("/sys/class/kfd/kfd/topology/nodes");
     let old = fs::read_to_string(nodes.join("1/properties")).unwrap();
     for (number, minor) in [(3, 129), (4, 130)] {
@@ -151,13 +176,20 @@ fn a_gpu_that_is_divided_while_it_is_read_has_its_new_partitions() {
         let text = old.replace("drm_render_minor 128", &format!("drm_render_minor {minor}"));
         fs::write(folder.join("properties"), text).unwrap();
     }
-    assert!(!node.source.devices.changed(), "the generation tells");
+    assert!(!node.source.devices.changed(), "the generation is the same");
     fs::write(node.path("/sys/class/kfd/kfd/topology/generation_id"), "4\n").unwrap();
     assert!(node.source.devices.changed());
     node.scan();
     node.read();
-    assert_eq!(node.value(&n::XCC_UTILIZATION, &[GPU, "0", "0"]), Some(Value::F64(0.97)));
-    let parts = node.block.iter().filter(|(s, _)| s.metric == &m::INSTANCE_INFO).count();
+    assert_eq!(
+        node.value(&n::XCC_UTILIZATION, &[GPU, "0", "0"]),
+        Some(Value::F64(0.97))
+    );
+    let parts = node
+        .block
+        .iter()
+        .filter(|(s, _)| s.metric == &m::INSTANCE_INFO)
+        .count();
     assert_eq!(parts, 3);
 }
 
@@ -167,21 +199,33 @@ fn a_gpu_that_sleeps_is_not_woken() {
     fs::write(node.of_gpu("power/runtime_status"), "suspended\n").unwrap();
     node.read();
     assert_eq!(node.value(&m::UP, &[GPU]), None, "neither up nor down");
-    assert_eq!(node.value(&m::UNAVAILABLE_INFO, &[GPU, "suspended"]), Some(Value::U64(1)));
+    assert_eq!(
+        node.value(&m::UNAVAILABLE_INFO, &[GPU, "suspended"]),
+        Some(Value::U64(1))
+    );
 }
 
 #[test]
 fn time_at_a_limit_is_counted_between_readings() {
     let mut node = Node::new("mi300x");
     node.read();
-    assert_eq!(node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "sw_power_cap"]), Some(Value::F64(0.0)));
+    assert_eq!(
+        node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "sw_power_cap"]),
+        Some(Value::F64(0.0))
+    );
     // 4 s and 4000 ticks later, 1000 of which were at the power limit.
     node.patch(32, &14_000_000_000_u64.to_le_bytes());
     node.patch(40, &14_000_u32.to_le_bytes());
     node.patch(48, &3500_u32.to_le_bytes());
     node.read();
-    assert_eq!(node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "sw_power_cap"]), Some(Value::F64(1.0)));
-    assert_eq!(node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "hw_power_brake"]), Some(Value::F64(0.0)));
+    assert_eq!(
+        node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "sw_power_cap"]),
+        Some(Value::F64(1.0))
+    );
+    assert_eq!(
+        node.value(&m::CLOCK_EVENT_SECONDS, &[GPU, "hw_power_brake"]),
+        Some(Value::F64(0.0))
+    );
 }
 
 #[test]
@@ -192,15 +236,34 @@ fn counts_of_errors_are_read_again_when_the_list_of_events_moves() {
     assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(0)));
     fs::write(node.of_gpu("ras/aca_umc"), "ue: 2\nce: 5\nde: 0\n").unwrap();
     node.read();
-    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(0)), "a read asks the firmware");
-    fs::write(node.of_gpu("ras/event_state"), "current seqno: 1\nFatal Error: count:1, last_seqno:1\n").unwrap();
+    assert_eq!(
+        node.value(&m::ECC_ERRORS, &uncorrected),
+        Some(Value::U64(0)),
+        "a read asks the firmware"
+    );
+    fs::write(
+        node.of_gpu("ras/event_state"),
+        "current seqno: 1\nFatal Error: count:1, last_seqno:1\n",
+    )
+    .unwrap();
     node.read();
     assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(2)));
-    assert_eq!(node.value(&n::RAS_EVENTS, &[GPU, "fatal_error"]), Some(Value::U64(1)));
+    assert_eq!(
+        node.value(&n::RAS_EVENTS, &[GPU, "fatal_error"]),
+        Some(Value::U64(1))
+    );
     fs::write(node.of_gpu("ras/aca_umc"), "Query currently inaccessible\n").unwrap();
-    fs::write(node.of_gpu("ras/event_state"), "current seqno: 2\nFatal Error: count:2, last_seqno:2\n").unwrap();
+    fs::write(
+        node.of_gpu("ras/event_state"),
+        "current seqno: 2\nFatal Error: count:2, last_seqno:2\n",
+    )
+    .unwrap();
     node.read();
-    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(2)), "the last known count");
+    assert_eq!(
+        node.value(&m::ECC_ERRORS, &uncorrected),
+        Some(Value::U64(2)),
+        "the last known count"
+    );
 }
 
 #[test]
@@ -208,11 +271,19 @@ fn a_tree_of_cards_without_the_bus_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::recorded(dir.path());
     let card = env.path("/sys/class/drm/card0/device");
-    for (folder, name) in [(env.path("/sys/module/amdgpu"), ""), (card.clone(), ""), (env.path("/sys/class/drm/card0-DP-1"), "")] {
+    for (folder, name) in [
+        (env.path("/sys/module/amdgpu"), ""),
+        (card.clone(), ""),
+        (env.path("/sys/class/drm/card0-DP-1"), ""),
+    ] {
         fs::create_dir_all(folder.join(name)).unwrap();
     }
     fs::create_dir_all(env.path("/proc/sys/kernel")).unwrap();
-    fs::write(card.join("uevent"), "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_SLOT_NAME=0000:09:00.0\n").unwrap();
+    fs::write(
+        card.join("uevent"),
+        "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_SLOT_NAME=0000:09:00.0\n",
+    )
+    .unwrap();
     fs::write(card.join("mem_info_vram_total"), "8573157376\n").unwrap();
     let mut source = open(&env, &Settings::default()).unwrap().unwrap();
     let mut devices = source.devices.scan().unwrap();
@@ -220,5 +291,8 @@ fn a_tree_of_cards_without_the_bus_is_read() {
     devices[0].read(&mut block).unwrap();
     block.finish();
     let total = block.iter().find(|(s, _)| s.metric == &m::MEMORY_TOTAL).unwrap();
-    assert_eq!((total.0.labels[0].as_str(), total.1), ("pci:0000:09:00.0", Value::U64(8_573_157_376)));
+    assert_eq!(
+        (total.0.labels[0].as_str(), total.1),
+        ("pci:0000:09:00.0", Value::U64(8_573_157_376))
+    );
 }

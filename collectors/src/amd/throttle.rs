@@ -72,7 +72,10 @@ impl Throttle {
 
 /// Seconds of a reason between two readings: its part of all ticks of that time. Counters of 32 bits wrap; a share above
 /// 1, or a clock that went back, is a restart of the driver.
-#[expect(clippy::cast_precision_loss, reason = "differences of ticks and ns of one interval")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "differences of ticks and ns of one interval"
+)]
 fn span(last: &Ticks, now: &Ticks, of: Option<(u64, u64)>) -> Option<f64> {
     let (from, to) = of?;
     let elapsed = now.clock.checked_sub(last.clock)?;
@@ -120,8 +123,15 @@ mod tests {
     #[test]
     fn a_restart_of_the_driver_adds_nothing() {
         let last = ticks(9_000_000_000, 5000, 400);
-        for now in [ticks(1_000, 9, 3), ticks(9_500_000_000, 10, 0), ticks(9_500_000_000, 5000, 400)] {
-            assert!(between(&last, &now).is_none_or(|seconds| seconds < 0.5), "{now:?}");
+        for now in [
+            ticks(1_000, 9, 3),
+            ticks(9_500_000_000, 10, 0),
+            ticks(9_500_000_000, 5000, 400),
+        ] {
+            assert!(
+                between(&last, &now).is_none_or(|seconds| seconds < 0.5),
+                "{now:?}"
+            );
         }
     }
 }

@@ -88,7 +88,9 @@ fn device_of(pci: &str) -> Option<(u64, u64)> {
 
 /// The value of a line `key value`.
 fn property(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
     line.trim().parse().ok()
 }
 
@@ -123,7 +125,13 @@ mod tests {
 
     #[test]
     fn the_instruction_set_is_named_as_the_compiler_names_it() {
-        for (gfx, name) in [(90_402, "gfx942"), (90_010, "gfx90a"), (100_300, "gfx1030"), (90_500, "gfx950"), (0, "")] {
+        for (gfx, name) in [
+            (90_402, "gfx942"),
+            (90_010, "gfx90a"),
+            (100_300, "gfx1030"),
+            (90_500, "gfx950"),
+            (0, ""),
+        ] {
             let partition = Partition {
                 gfx,
                 ..Partition::default()

@@ -39,10 +39,10 @@ took() { echo "$((($(now) - $1) * 10)) ms"; }
 systemctl is-system-running --wait >/dev/null
 pass "boot" "$(systemctl --version | head -n 1), $(uname -r), up $(seconds) s, $(systemctl --failed --no-legend | wc -l) failed units"
 
-# The folders by which the parent knows that a node has GPFS and Lustre: all processes run. The unit has a /proc of its
-# own, in which nothing can be made.
+# The folders by which the parent knows that a node has GPFS, Lustre and AMD GPUs: all processes run. The unit has a
+# /proc of its own, in which nothing can be made.
 mkdir -p /usr/lpp/mmfs/bin
-mount -t tmpfs tmpfs /sys/module && mkdir /sys/module/lnet || fail "install" "no /sys/module/lnet"
+mount -t tmpfs tmpfs /sys/module && mkdir /sys/module/lnet /sys/module/amdgpu || fail "install" "no modules"
 
 begin=$(now)
 dpkg -i /guest/nodewarden.deb >/var/log/dpkg-install.log 2>&1 || fail "install" "dpkg -i"

@@ -215,7 +215,7 @@ static DAEMON: Policy = Policy {
     modern: &[],
 };
 
-/// Of workers `host`, `kernel`, `lustre`, `gpfs` and `mounts`.
+/// Of workers `host`, `kernel`, `amd`, `lustre`, `gpfs` and `mounts`.
 static HOST: Policy = Policy {
     kind: Kind::Only,
     groups: &[RUNTIME, READS, LINK],

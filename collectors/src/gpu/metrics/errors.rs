@@ -17,22 +17,22 @@ metrics! {
     RECOVERY_ACTION "gpu_recovery_action" Gauge None Core GPU, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
         [gauge("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION").same()]
         "Recovery action requested by the driver: 0 none, 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX, 6 reset the bus, 7 reboot the system.";
-    ECC_MODE "gpu_ecc_mode" Gauge None Core GPU, "nvmlDeviceGetEccMode",
+    ECC_MODE "gpu_ecc_mode" Gauge None Core GPU, "nvmlDeviceGetEccMode; ras/features",
         [gauge("DCGM_FI_DEV_ECC_CURRENT").same()]
         "Current ECC mode of a GPU: 1 enabled, 0 disabled.";
     ECC_MODE_PENDING "gpu_ecc_mode_pending" Gauge None Detail GPU, "nvmlDeviceGetEccMode",
         [gauge("DCGM_FI_DEV_ECC_PENDING").same()]
         "ECC mode of a GPU after its next reset: 1 enabled, 0 disabled.";
-    ECC_ERRORS "gpu_ecc_errors_total" Counter None Core ECC, "NVML_FI_DEV_ECC_{SBE,DBE}_{VOL,AGG}_TOTAL",
+    ECC_ERRORS "gpu_ecc_errors_total" Counter None Core ECC, "NVML_FI_DEV_ECC_{SBE,DBE}_{VOL,AGG}_TOTAL; ras/*_err_count, ras/aca_*",
         [
             counter("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL").only(&[("kind", "corrected"), ("scope", "volatile")]).same(),
             counter("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL").only(&[("kind", "uncorrected"), ("scope", "volatile")]).same(),
             counter("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL").only(&[("kind", "corrected"), ("scope", "aggregate")]).same(),
             counter("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL").only(&[("kind", "uncorrected"), ("scope", "aggregate")]).same(),
         ]
-        "ECC errors of a GPU, corrected or uncorrected, since the driver was loaded (volatile) or over the GPU's lifetime (aggregate).";
+        "ECC errors of a GPU, corrected, uncorrected or deferred, since the driver was loaded (volatile) or over the GPU's lifetime (aggregate).";
     ECC_LOCATION_ERRORS "gpu_ecc_location_errors_total" Counter None Detail &["gpu", "kind", "scope", "location"],
-        "NVML_FI_DEV_ECC_*, nvmlDeviceGetSramEccErrorStatus",
+        "NVML_FI_DEV_ECC_*, nvmlDeviceGetSramEccErrorStatus; ras/*_err_count, ras/aca_*",
         [
             at("DCGM_FI_DEV_ECC_SBE_VOL_L1", &[("kind", "corrected"), ("scope", "volatile"), ("location", "l1")]),
             at("DCGM_FI_DEV_ECC_SBE_VOL_L2", &[("kind", "corrected"), ("scope", "volatile"), ("location", "l2")]),
@@ -61,7 +61,7 @@ metrics! {
             at("DCGM_FI_DEV_ECC_DBE_AGG_SRM", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "sram")]),
             at("DCGM_FI_DEV_ECC_DBE_AGG_CBU", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "cbu")]),
         ]
-        "ECC errors of a GPU by location: dram, sram, l1, l2, register_file, texture, cbu.";
+        "ECC errors of a GPU by location: dram, sram, l1, l2, register_file, texture, cbu, or a RAS block such as umc.";
     ECC_SRAM_UNCORRECTED "gpu_ecc_sram_uncorrected_errors_total" Counter None Detail &["gpu", "scope", "code"],
         "nvmlDeviceGetSramEccErrorStatus", []
         "Uncorrected SRAM ECC errors of a GPU by detection code: parity or secded.";

@@ -5,17 +5,17 @@ use super::{GPU, gauge};
 
 metrics! {
     ALL_IDENTITY;
-    UP "gpu_up" Gauge None Core GPU, "nvmlDeviceGetHandleByIndex_v2 and every call on the handle", []
+    UP "gpu_up" Gauge None Core GPU, "nvmlDeviceGetHandleByIndex_v2 and every call on the handle; gpu_metrics or mem_info_vram_total", []
         "Availability of a GPU: 1 if the driver answers, 0 if the GPU is lost or refused.";
     UNAVAILABLE_INFO "gpu_unavailable_info" Info None Core &["gpu", "reason"], "driver return code", []
-        "Reason why the driver does not answer for a GPU: lost, reset_required, no_driver, no_permission, power, interrupt, timeout, refused, unknown.";
+        "Reason why the driver does not answer for a GPU: lost, reset_required, no_driver, no_permission, power, interrupt, timeout, refused, busy, suspended, unknown.";
     INFO "gpu_info" Info None Core
         &["gpu", "vendor", "name", "pci", "index", "minor", "serial", "part", "vbios", "driver", "architecture"],
-        "nvmlDeviceGet{Name,PciInfo_v3,MinorNumber,Serial,BoardPartNumber,VbiosVersion,Architecture}, nvmlSystemGetDriverVersion", []
+        "nvmlDeviceGet{Name,PciInfo_v3,MinorNumber,Serial,BoardPartNumber,VbiosVersion,Architecture}, nvmlSystemGetDriverVersion; /sys/bus/pci/drivers/amdgpu", []
         "GPU with its identity and location; labels that the driver does not report are empty.";
     INSTANCE_INFO "gpu_instance_info" Info None Core &["gpu", "gpu_instance", "profile", "uuid"],
-        "nvmlDeviceGetMigDeviceHandleByIndex, nvmlDeviceGet{UUID,Name,GpuInstanceId,ComputeInstanceId}", []
-        "GPU instance (MIG) used as a GPU of its own, by GPU instance ID and compute instance ID.";
+        "nvmlDeviceGetMigDeviceHandleByIndex, nvmlDeviceGet{UUID,Name,GpuInstanceId,ComputeInstanceId}; KFD topology", []
+        "GPU instance (MIG) by GPU instance ID and compute instance ID, or compute partition by number, used as a GPU of its own.";
     DCGM_INFO "gpu_dcgm_info" Info None Private
         &["gpu", "gpu_instance", "index", "pci_bus_id", "device", "name", "profile", "instance_id", "hostname", "driver"],
         "as gpu_info", []
@@ -37,7 +37,7 @@ metrics! {
     INFOROM_INFO "gpu_inforom_info" Info None Detail &["gpu", "image", "oem", "ecc", "power"],
         "nvmlDeviceGetInforomImageVersion, nvmlDeviceGetInforomVersion", []
         "InfoROM versions of a GPU: image and objects.";
-    PROCESSES "gpu_processes" Gauge None Core GPU, "nvmlDeviceGetComputeRunningProcesses_v3", []
+    PROCESSES "gpu_processes" Gauge None Core GPU, "nvmlDeviceGetComputeRunningProcesses_v3; /sys/class/kfd/kfd/proc", []
         "Compute processes on a GPU.";
     GRAPHICS_PROCESSES "gpu_graphics_processes" Gauge None Private GPU, "nvmlDeviceGetGraphicsRunningProcesses_v3", []
         "Graphics processes on a GPU, read only if the GPU has no compute process.";

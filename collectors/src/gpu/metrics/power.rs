@@ -5,22 +5,22 @@ use super::{GPU, counter, gauge};
 
 metrics! {
     ALL_POWER;
-    TEMPERATURE "gpu_temperature_celsius" Gauge Celsius Core GPU, "nvmlDeviceGetTemperatureV, nvmlDeviceGetTemperature",
+    TEMPERATURE "gpu_temperature_celsius" Gauge Celsius Core GPU, "nvmlDeviceGetTemperatureV, nvmlDeviceGetTemperature; gpu_metrics temperature_hotspot, hwmon temp2_input",
         [gauge("DCGM_FI_DEV_GPU_TEMP").same()]
         "GPU temperature in degrees Celsius.";
-    MEMORY_TEMPERATURE "gpu_memory_temperature_celsius" Gauge Celsius Core GPU, "NVML_FI_DEV_MEMORY_TEMP",
+    MEMORY_TEMPERATURE "gpu_memory_temperature_celsius" Gauge Celsius Core GPU, "NVML_FI_DEV_MEMORY_TEMP; gpu_metrics temperature_mem, hwmon temp3_input",
         [gauge("DCGM_FI_DEV_MEMORY_TEMP").same()]
         "GPU memory temperature in degrees Celsius.";
-    TEMPERATURE_SLOWDOWN "gpu_temperature_slowdown_celsius" Gauge Celsius Core GPU, "nvmlDeviceGetTemperatureThreshold",
+    TEMPERATURE_SLOWDOWN "gpu_temperature_slowdown_celsius" Gauge Celsius Core GPU, "nvmlDeviceGetTemperatureThreshold; hwmon temp2_crit",
         [gauge("DCGM_FI_DEV_SLOWDOWN_TEMP").same()]
         "Temperature at which a GPU lowers its clocks (slowdown threshold), in degrees Celsius.";
-    TEMPERATURE_SHUTDOWN "gpu_temperature_shutdown_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetTemperatureThreshold",
+    TEMPERATURE_SHUTDOWN "gpu_temperature_shutdown_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetTemperatureThreshold; hwmon temp2_emergency",
         [gauge("DCGM_FI_DEV_SHUTDOWN_TEMP").same()]
         "Temperature at which a GPU shuts down (shutdown threshold), in degrees Celsius.";
     TEMPERATURE_MAX "gpu_temperature_max_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetTemperatureThreshold",
         [gauge("DCGM_FI_DEV_GPU_MAX_OP_TEMP").same()]
         "Maximum operating temperature of a GPU in degrees Celsius.";
-    MEMORY_TEMPERATURE_MAX "gpu_memory_temperature_max_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetTemperatureThreshold",
+    MEMORY_TEMPERATURE_MAX "gpu_memory_temperature_max_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetTemperatureThreshold; hwmon temp3_crit",
         [gauge("DCGM_FI_DEV_MEM_MAX_OP_TEMP").same()]
         "Maximum operating temperature of GPU memory in degrees Celsius.";
     TEMPERATURE_MARGIN "gpu_temperature_margin_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetMarginTemperature",
@@ -29,28 +29,28 @@ metrics! {
     FAN_SPEED "gpu_fan_speed_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetFanSpeed",
         [gauge("DCGM_FI_DEV_FAN_SPEED").percent()]
         "Requested speed of a GPU's fan relative to its maximum.";
-    POWER "gpu_power_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_AVERAGE, nvmlDeviceGetPowerUsage",
+    POWER "gpu_power_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_AVERAGE, nvmlDeviceGetPowerUsage; gpu_metrics curr_socket_power or average_socket_power",
         [gauge("DCGM_FI_DEV_POWER_USAGE").same()]
         "Board power draw of a GPU in watts, averaged over one second where supported.";
     POWER_INSTANT "gpu_power_instant_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_INSTANT",
         [gauge("DCGM_FI_DEV_POWER_USAGE_INSTANT").same()]
         "Instantaneous board power draw of a GPU in watts.";
-    POWER_LIMIT "gpu_power_limit_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_CURRENT_LIMIT, nvmlDeviceGetEnforcedPowerLimit",
+    POWER_LIMIT "gpu_power_limit_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_CURRENT_LIMIT, nvmlDeviceGetEnforcedPowerLimit; hwmon power1_cap",
         [gauge("DCGM_FI_DEV_ENFORCED_POWER_LIMIT").same()]
         "Enforced power limit of a GPU in watts, the lowest of all limits that were set.";
     POWER_LIMIT_REQUESTED "gpu_power_limit_requested_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_REQUESTED_LIMIT, nvmlDeviceGetPowerManagementLimit",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT").same()]
         "Power limit of a GPU requested by the administrator, in watts.";
-    POWER_LIMIT_DEFAULT "gpu_power_limit_default_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_DEFAULT_LIMIT, nvmlDeviceGetPowerManagementDefaultLimit",
+    POWER_LIMIT_DEFAULT "gpu_power_limit_default_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_DEFAULT_LIMIT, nvmlDeviceGetPowerManagementDefaultLimit; hwmon power1_cap_default",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT_DEF").same()]
         "Default power limit of a GPU in watts.";
-    POWER_LIMIT_MIN "gpu_power_limit_min_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_MIN_LIMIT, nvmlDeviceGetPowerManagementLimitConstraints",
+    POWER_LIMIT_MIN "gpu_power_limit_min_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_MIN_LIMIT, nvmlDeviceGetPowerManagementLimitConstraints; hwmon power1_cap_min",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT_MIN").same()]
         "Minimum settable power limit of a GPU in watts.";
-    POWER_LIMIT_MAX "gpu_power_limit_max_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_MAX_LIMIT, nvmlDeviceGetPowerManagementLimitConstraints",
+    POWER_LIMIT_MAX "gpu_power_limit_max_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_MAX_LIMIT, nvmlDeviceGetPowerManagementLimitConstraints; hwmon power1_cap_max",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX").same()]
         "Maximum settable power limit of a GPU in watts.";
-    ENERGY "gpu_energy_joules_total" Counter Joules Core GPU, "NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION (mJ)",
+    ENERGY "gpu_energy_joules_total" Counter Joules Core GPU, "NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION (mJ); gpu_metrics energy_accumulator (2^-16 J)",
         [counter("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION").millijoules()]
         "Energy consumption of a GPU since the driver was loaded.";
 }

@@ -35,7 +35,11 @@ fn comments(sim: &mut Sim, what: &str) {
     let view = sim.engine.view();
     assert!(!view.incidents.is_empty(), "{what}");
     assert!(view.incidents.iter().all(|i| !i.drains), "{what}");
-    assert_eq!((sim.slurm.drains, view.verdict.health), (0, Health::Healthy), "{what}");
+    assert_eq!(
+        (sim.slurm.drains, view.verdict.health),
+        (0, Health::Healthy),
+        "{what}"
+    );
 }
 
 #[test]
