@@ -1,7 +1,6 @@
 //! Check `gpu-unreadable`: the driver responds, but the state of a GPU stays unknown.
 
-use collectors::SubjectKind;
-use collectors::domain::Signals;
+use collectors::{SubjectKind, domain};
 
 use super::unreadable::{self, Meaning, Rule};
 use super::{Check, Looks, May, Scope, Version};
@@ -24,7 +23,10 @@ pub static CHECK: Check = Check {
 
 static RULE: Rule = Rule {
     id: CHECK.id,
-    covers: |collector| collector.spec.domain.signals == Signals::Never,
+    covers: |collector| {
+        let of = |domain| std::ptr::eq(collector.spec.domain, domain);
+        of(&domain::NVIDIA) || of(&domain::AMD)
+    },
     kind: SubjectKind::Gpu,
     in_use: |_, _| true,
     means: |reason| match reason {
