@@ -123,21 +123,27 @@ pub(super) fn part(partition: usize, partitions: usize) -> String {
 }
 
 fn push_engines(gpu: &str, table: &Table<'_>, partitions: usize, out: &mut Block) {
-    let mut jpeg = Vec::new();
-    for partition in 0..partitions.clamp(1, MAX_PARTITIONS) {
-        let part = part(partition, partitions);
-        for (metric, field) in [
-            (&n::XCC_UTILIZATION, Field::XccActivity),
-            (&n::VIDEO_UTILIZATION, Field::VideoActivity),
-        ] {
+    let partitions = |field| match table.is_divided(field) {
+        true => partitions.clamp(1, MAX_PARTITIONS),
+        false => 1,
+    };
+    for (metric, field) in [
+        (&n::XCC_UTILIZATION, Field::XccActivity),
+        (&n::VIDEO_UTILIZATION, Field::VideoActivity),
+    ] {
+        let partitions = partitions(field);
+        for partition in 0..partitions {
+            let part = part(partition, partitions);
             for (engine, busy) in (0_u64..).zip(table.list_of(field, partition)) {
                 if busy.is_some() {
                     percent(out, metric, &[gpu, &part, &engine.to_string()], busy);
                 }
             }
         }
-        jpeg.extend(table.list_of(Field::JpegActivity, partition).flatten());
     }
+    let field = Field::JpegActivity;
+    let all = (0..partitions(field)).flat_map(|partition| table.list_of(field, partition));
+    let jpeg: Vec<u64> = all.flatten().collect();
     // There are up to 40 of them: their mean.
     let engines = u64::try_from(jpeg.len()).unwrap_or(0);
     if let Some(mean) = jpeg.iter().sum::<u64>().checked_div(engines) {

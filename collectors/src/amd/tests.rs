@@ -193,6 +193,29 @@ fn a_gpu_that_is_divided_while_it_is_read_has_its_new_partitions() {
     assert_eq!(parts, 3);
 }
 
+/// The newest tables have one array for the whole GPU, by the number of the die.
+#[test]
+fn activity_of_the_whole_gpu_is_not_shown_as_that_of_a_partition() {
+    let mut node = Node::new("mi355x");
+    let nodes = node.path("/sys/class/kfd/kfd/topology/nodes");
+    let old = fs::read_to_string(nodes.join("1/properties")).unwrap();
+    fs::create_dir(nodes.join("2")).unwrap();
+    fs::write(nodes.join("2/gpu_id"), "778\n").unwrap();
+    let text = old.replace("drm_render_minor 184", "drm_render_minor 185");
+    fs::write(nodes.join("2/properties"), text).unwrap();
+    node.scan();
+    node.read();
+    let xccs = node.block.iter().filter(|(s, _)| s.metric == &n::XCC_UTILIZATION);
+    let parts: Vec<String> = xccs.map(|(s, _)| s.labels[1].clone()).collect();
+    assert_eq!(parts, [""; 8]);
+    let instances = node
+        .block
+        .iter()
+        .filter(|(s, _)| s.metric == &m::INSTANCE_INFO)
+        .count();
+    assert_eq!(instances, 2);
+}
+
 #[test]
 fn a_gpu_that_sleeps_is_not_woken() {
     let mut node = Node::new("mi300x");

@@ -157,6 +157,12 @@ impl<'a> Table<'a> {
         })
     }
 
+    /// Whether a field has values of its own for each partition. Otherwise its values are the whole GPU's.
+    pub fn is_divided(&self, field: Field) -> bool {
+        let mut places = self.places.iter().filter(|place| place.field == field);
+        places.next().is_some_and(|place| place.stride > 0)
+    }
+
     /// The value of a field, the first one of an array. `None`: this GPU does not report it.
     pub fn get(&self, field: Field) -> Option<u64> {
         self.list(field).next().flatten()
