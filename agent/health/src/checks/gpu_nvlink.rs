@@ -1,9 +1,10 @@
-//! Checks `gpu-nvlink-down` (fewer NVLinks up than before or than on peers) and `gpu-nvlink-errors`.
+//! Checks `gpu-nvlink-down` (fewer NVLinks or XGMI links up than before or than on peers) and `gpu-nvlink-errors`.
 
 use std::time::Duration;
 
-use collectors::SubjectKind;
+use collectors::amd::metrics as a;
 use collectors::nvidia::metrics as n;
+use collectors::{Metric, SubjectKind};
 
 use super::gpu::{Bursts, Leaps, SLOW, found, key, line};
 use super::{Check, Kept, May, Scope, Version, Watch};
@@ -17,10 +18,10 @@ use crate::reads::gpu::{Gpu, whole};
 pub static CHECK: Check = Check {
     id: "gpu-nvlink-down",
     subject: SubjectKind::Gpu,
-    fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. On more than half of the GPUs: shown, never drains.",
+    fires_when: "Fewer NVLinks (AMD: XGMI links) of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. On more than half of the GPUs: shown, never drains.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with the expected number of links up.",
-    ignored_when: "The first 600 s after boot. GPUs without NVLink, unless `health.expect.nvlinks` is set.",
+    ignored_when: "The first 600 s after boot. GPUs without such links, unless `health.expect.nvlinks` is set. AMD GPUs whose driver does not report the state of links.",
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
@@ -46,10 +47,44 @@ pub static ERRORS: Check = Check {
 /// The fabric trains after the driver was loaded.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 
+/// The links of one maker's GPUs.
+struct Kind {
+    up: &'static Metric,
+    all: &'static Metric,
+    name: &'static str,
+}
+
+static NVLINK: Kind = Kind {
+    up: &n::NVLINK_LINKS_UP,
+    all: &n::NVLINK_LINKS,
+    name: "NVLinks",
+};
+
+static XGMI: Kind = Kind {
+    up: &a::XGMI_LINKS_UP,
+    all: &a::XGMI_LINKS,
+    name: "XGMI links",
+};
+
+/// The kind of links of a GPU.
+fn kind(gpu: &Gpu<'_>) -> &'static Kind {
+    if gpu.one(XGMI.all).is_some() {
+        &XGMI
+    } else {
+        &NVLINK
+    }
+}
+
+/// The number of NVLinks that the site expects, on GPUs that may have them.
+fn wanted(judge: &Judge<'_>, gpu: &Gpu<'_>) -> u64 {
+    let wanted = judge.site.settings.expect.nvlinks.unwrap_or(0);
+    if std::ptr::eq(kind(gpu), &XGMI) { 0 } else { wanted }
+}
+
 /// Links up and all links. `None`: unreadable, or no link and none expected.
 fn links(gpu: &Gpu<'_>, wanted: u64) -> Option<(u64, u64)> {
-    let up = whole(gpu.one(&n::NVLINK_LINKS_UP))?;
-    let all = whole(gpu.one(&n::NVLINK_LINKS))?;
+    let up = whole(gpu.one(kind(gpu).up))?;
+    let all = whole(gpu.one(kind(gpu).all))?;
     (gpu.is_up() == Some(true) && (all > 0 || wanted > 0) && up <= all).then_some((up, all))
 }
 
@@ -70,11 +105,11 @@ impl Watch for Best {
 fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) -> Vec<Judged<'a>> {
     let gpus = judge.gpus;
     let settled = judge.since_boot() >= BOOT_GRACE;
-    let wanted = judge.site.settings.expect.nvlinks.unwrap_or(0);
-    let ups: Vec<Option<u64>> = gpus.iter().map(|g| links(g, wanted).map(|(up, _)| up)).collect();
+    let of = |gpu| links(gpu, wanted(judge, gpu));
+    let ups: Vec<Option<u64>> = gpus.iter().map(|gpu| of(gpu).map(|(up, _)| up)).collect();
     let mut expected = Vec::new();
     for (at, gpu) in gpus.iter().enumerate() {
-        let Some((up, all)) = links(gpu, wanted) else {
+        let Some((up, all)) = of(gpu) else {
             expected.push(None);
             continue;
         };
@@ -92,7 +127,7 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
             peers.len() >= 3 && peers.iter().all(|p| p == first)
         });
         let usual = best.max(common.unwrap_or(0)).min(all);
-        expected.push(Some((up, usual.max(wanted))));
+        expected.push(Some((up, usual.max(wanted(judge, gpu)))));
     }
     let seen = expected.iter().flatten().count();
     let down = expected.iter().flatten().filter(|(up, want)| up < want).count();
@@ -123,18 +158,19 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
 }
 
 fn finding(gpu: &Gpu<'_>, (up, want): (u64, u64), (down, seen): (usize, usize), own: bool) -> Finding {
+    let Kind { up: metric, name, .. } = kind(gpu);
     Finding {
         detail: if own {
-            format!("{up} of {want} NVLinks up")
+            format!("{up} of {want} {name} up")
         } else {
-            "NVLinks down together with those of most GPUs".to_owned()
+            format!("{name} down together with those of most GPUs")
         },
         rank: Rank::Of(if own { "" } else { "together" }),
         remedy: if own { Remedy::ResetGpu } else { Remedy::Inspect },
         drains: own,
         evidence: format!(
             "{}; {down} of {seen} GPUs have links down",
-            line(gpu.one(&n::NVLINK_LINKS_UP), &want.to_string())
+            line(gpu.one(metric), &want.to_string())
         ),
         ..found(gpu, CHECK.id)
     }

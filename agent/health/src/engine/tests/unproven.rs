@@ -1,12 +1,14 @@
 //! AMD GPUs: no recording of real hardware has proven their checks, so none of them drains.
 
 use collectors::EventBody;
+use collectors::amd::metrics as a;
 use collectors::event::KernelLine;
 use collectors::gpu::metrics as m;
 use collectors::kernel_log::lines::rows;
 use collectors::{Subject, SubjectKind};
 
 use super::gpus::{cases, driven};
+use super::host::Driven;
 use super::sim::*;
 use crate::Mode;
 use crate::verdict::Health;
@@ -107,4 +109,31 @@ fn the_number_of_its_gpus_is_no_drain() {
     sim.pass(900);
     sim.host.gpus.remove(1);
     comments(&mut sim, "fewer than expected");
+}
+
+#[test]
+fn a_gpu_with_an_xgmi_link_down_is_found_by_its_peers() {
+    let mut sim = node(Mode::Drain);
+    let gpu = |number: usize, up| {
+        let names = ["GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5"];
+        Driven {
+            label: names[number].to_owned(),
+            series: vec![
+                (&m::UP, vec![], 1),
+                (&a::XGMI_LINKS, vec![], 7),
+                (&a::XGMI_LINKS_UP, vec![], up),
+            ],
+            ..Driven::default()
+        }
+    };
+    sim.host.driven = (0..5).map(|number| gpu(number, 7)).collect();
+    sim.pass(300);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    sim.host.driven[2] = gpu(2, 6);
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["6 of 7 XGMI links up open"]);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.host.driven[2] = gpu(2, 7);
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["6 of 7 XGMI links up cleared"]);
 }
