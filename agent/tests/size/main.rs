@@ -57,6 +57,15 @@ fn counts(footprints: &BTreeMap<u32, Footprint>) -> BTreeMap<u32, (usize, usize)
     footprints.iter().map(count).collect()
 }
 
+/// Whether nothing has grown. A process may have begun one more thread: that of its first look at Slurm, or of the first
+/// reading of a collector with a clock of its own, whose time is random.
+fn is_same(before: &BTreeMap<u32, Footprint>, after: &BTreeMap<u32, Footprint>) -> bool {
+    let same = |(old, new): (&Footprint, &Footprint)| {
+        old.fds == new.fds && (old.threads..=old.threads + 1).contains(&new.threads)
+    };
+    before.keys().eq(after.keys()) && before.values().zip(after.values()).all(same)
+}
+
 #[test]
 fn two_thousand_scrapes_leave_processes_descriptors_and_threads_as_they_were() {
     let (node, mut hcas, mut scraper) = node();
@@ -89,7 +98,7 @@ fn two_thousand_scrapes_leave_processes_descriptors_and_threads_as_they_were() {
     let mut after = BTreeMap::new();
     let same = testkit::wait::until_true("the same counts", LONG, || {
         after = footprints(&node);
-        counts(&after) == counts(&before)
+        is_same(&before, &after)
     });
     assert!(same.is_ok(), "before {before:#?}\nafter {after:#?}");
     for (pid, before) in &before {
