@@ -18,10 +18,10 @@ use crate::reads::gpu::{Gpu, whole};
 pub static CHECK: Check = Check {
     id: "gpu-nvlink-down",
     subject: SubjectKind::Gpu,
-    fires_when: "Fewer NVLinks (AMD: XGMI links) of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. On more than half of the GPUs: shown, never drains.",
+    fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. The same of XGMI links (AMD). On more than half of the GPUs: shown, never drains.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with the expected number of links up.",
-    ignored_when: "The first 600 s after boot. GPUs without such links, unless `health.expect.nvlinks` is set. AMD GPUs whose driver does not report the state of links.",
+    ignored_when: "The first 600 s after boot. GPUs without such links, unless `health.expect.nvlinks` is set. Links of AMD without a state.",
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
