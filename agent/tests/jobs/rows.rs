@@ -14,7 +14,7 @@ use crate::order::{ORDER, devices};
 use crate::seen::Seen;
 use crate::table::{Answer, Kind, Row, TABLE};
 
-/// How long all jobs may take to end: Slurm kills what ignores its signal after 30 s, and asks again after minutes.
+/// How long Slurm may take to end all jobs: it kills what ignores its signal after 30 s, and asks again after minutes.
 const ENDS: Duration = Duration::from_secs(300);
 
 /// Those of the release that is installed, or of the one in the root that `TESTKIT_SLURM_ROOT` names.
@@ -227,18 +227,26 @@ impl Trial {
     fn end(&mut self, jobs: &BTreeSet<u32>, others: &BTreeSet<u32>) {
         self.cluster.slurm.cancel_all(jobs).unwrap();
         let others: BTreeSet<String> = others.iter().map(u32::to_string).collect();
-        wait::until_true("the jobs are gone", ENDS, || {
+        let slurm_ended = wait::until_true("Slurm has ended the jobs", ENDS, || {
+            self.seen.look(&self.cluster);
+            let left = self.cluster.slurm.jobs();
+            left.is_ok_and(|left| left.len() == others.len())
+        });
+        if let Err(error) = slurm_ended {
+            panic!("{error:#}: {:?}", self.cluster.slurm.jobs());
+        }
+        // From here on it is ours.
+        let mut left = Vec::new();
+        let gone = wait::until_true("no page has them", PATIENCE, || {
             let pages = self.seen.look(&self.cluster);
-            let mut shown = pages.values().flatten().filter_map(|s| s.label("jobid"));
-            let is_shown = shown.any(|job| !others.contains(job));
-            !is_shown
-                && self
-                    .cluster
-                    .slurm
-                    .jobs()
-                    .is_ok_and(|jobs| jobs.len() == others.len())
-        })
-        .unwrap();
+            let shown = pages.values().flatten();
+            left = shown
+                .filter(|s| s.label("jobid").is_some_and(|job| !others.contains(job)))
+                .map(|s| format!("{s:?}"))
+                .collect();
+            left.is_empty()
+        });
+        assert!(gone.is_ok(), "{left:#?}");
     }
 
     /// Checks every moment: no GPU was reported for a wrong job or with other evidence, and only GPUs with shards for

@@ -177,16 +177,7 @@ impl Cluster {
 
     /// Waits until the daemon has looked at the node `n` more times: whatever it wanted to do, it has had the chance.
     pub fn wait_looks(&self, n: usize) {
-        self.wait_looks_after(self.calls(), n);
-    }
-
-    /// Number of calls of Slurm's commands until now.
-    pub fn calls(&self) -> usize {
-        self.wrapper.calls().unwrap().len()
-    }
-
-    /// The same, counted from an earlier number of calls.
-    pub fn wait_looks_after(&self, before: usize, n: usize) {
+        let before = self.wrapper.calls().unwrap().len();
         self.node.until("more looks at the node", |_| {
             self.wrapper.calls().unwrap().len() >= before + n
         });

@@ -1,4 +1,5 @@
-//! The slurmd whose node was proven in this boot. While none runs, its node may still be drained.
+//! The slurmd whose node was proven in this boot. Its node may be drained while no slurmd runs, and while slurmctld has no
+//! boot time of it.
 
 use std::path::{Path, PathBuf};
 
@@ -54,12 +55,25 @@ impl SeenSlurmd {
         self.slurmd.as_ref().filter(own).cloned()
     }
 
+    /// Whether the node of this slurmd was proven, by this process of it or an earlier one.
+    pub fn is(&self, slurmd: &LocalSlurmd) -> bool {
+        let seen = self.slurmd.as_ref();
+        seen.is_some_and(|seen| *seen == without_process(slurmd))
+    }
+
+    /// Its node is another machine's: nothing is proven any more.
+    pub fn forget(&mut self) {
+        if self.slurmd.take().is_some()
+            && let Some(file) = &self.file
+            && let Err(e) = std::fs::remove_file(file)
+        {
+            tracing::warn!(path = %file.display(), error = %e, "cannot remove which slurmd is this node's");
+        }
+    }
+
     /// This one is proven.
     pub fn set(&mut self, slurmd: &LocalSlurmd) {
-        let slurmd = LocalSlurmd {
-            process: None,
-            ..slurmd.clone()
-        };
+        let slurmd = without_process(slurmd);
         if self.slurmd.as_ref() == Some(&slurmd) {
             return;
         }
@@ -76,6 +90,13 @@ impl SeenSlurmd {
         {
             tracing::warn!(path = %file.display(), error = %e, "cannot store which slurmd is this node's");
         }
+    }
+}
+
+fn without_process(slurmd: &LocalSlurmd) -> LocalSlurmd {
+    LocalSlurmd {
+        process: None,
+        ..slurmd.clone()
     }
 }
 
@@ -100,6 +121,13 @@ mod tests {
         assert_eq!(seen.get(None), None);
         seen.set(&slurmd(Some((8, 9))));
         assert_eq!(SeenSlurmd::of(dir.path()).get(Some("n0")), Some(slurmd(None)));
+        let later = SeenSlurmd::of(dir.path());
+        assert!(later.is(&slurmd(Some((9, 10)))), "another process");
+        let other = LocalSlurmd {
+            conf: Some("/etc/slurm/other.conf".into()),
+            ..slurmd(None)
+        };
+        assert!(!seen.is(&other), "the same name in another cluster");
         assert_eq!(seen.get(Some("n1")), None, "the site names another node");
         let file = seen.file.unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
@@ -107,5 +135,17 @@ mod tests {
         assert_eq!(SeenSlurmd::of(dir.path()).get(None), None);
         std::fs::write(&file, "{").unwrap();
         assert_eq!(SeenSlurmd::of(dir.path()).get(None), None);
+    }
+
+    #[test]
+    fn what_was_forgotten_stays_forgotten_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut seen = SeenSlurmd::of(dir.path());
+        seen.set(&slurmd(None));
+        seen.forget();
+        assert!(!seen.is(&slurmd(None)));
+        assert!(!SeenSlurmd::of(dir.path()).is(&slurmd(None)));
+        seen.set(&slurmd(None));
+        assert!(SeenSlurmd::of(dir.path()).is(&slurmd(None)));
     }
 }

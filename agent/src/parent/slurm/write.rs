@@ -30,7 +30,7 @@ pub struct Slurm {
     pub(super) slots: Slots,
     /// The node whose host name and boot time matched, with the slurmd that ran then. Until that slurmd ends, sinfo reads it.
     proven: Option<(LocalSlurmd, Node)>,
-    /// Where the proven slurmd of this boot is kept, for the time without one.
+    /// The proven slurmd of this boot, also of an earlier parent.
     seen: SeenSlurmd,
     memory: DrainMemory,
     /// The drain that was recorded is gone, and no other was written since.
@@ -302,15 +302,15 @@ impl Slurm {
     /// Proves that the node is this machine, and notes whether our drain stands.
     fn accept(&mut self, found: &LocalSlurmd, state: &Node, is_fresh: bool) -> Result<(), Silence> {
         let name = &found.node_name;
-        let proven = self.proven.as_ref().map(|(slurmd, _)| &slurmd.node_name);
         let own = proof::Own {
             name,
             hostname: &self.hostname,
             boot_time: self.boot_time,
-            proven: proven == Some(name),
+            proven: self.seen.is(found),
         };
         proof::prove(state, own).map_err(|why| {
             self.proven = None;
+            self.seen.forget();
             Silence::Said(LookError::NotOurs(why))
         })?;
         if is_fresh {
