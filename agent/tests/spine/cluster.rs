@@ -153,6 +153,13 @@ impl Cluster {
             .unwrap();
     }
 
+    /// Waits until slurmctld has the boot time of the node, which it forgets with a lift.
+    pub fn wait_registered(&self) {
+        self.until_patiently("slurmd has registered", |c| {
+            c.slurm.node(&c.name).unwrap().get("BootTime") != Some("None")
+        });
+    }
+
     /// An operator lifts the drain, and again when it comes back.
     pub fn insist(&self) {
         self.wait_drain_state("drained");

@@ -31,6 +31,8 @@ fn killed_at_each_command(fault: impl Fn(String) -> Fault) {
     for (round, (command, nth)) in COMMANDS.into_iter().enumerate() {
         c.start();
         c.settle();
+        // Until slurmd registers again after a lift, scontrol reads the node in place of sinfo.
+        c.wait_registered();
         let drains = c.drains();
         let meeting = Meeting::new(&c);
         c.wrapper.set_at(command, nth, fault(meeting.script())).unwrap();
