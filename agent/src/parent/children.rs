@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Helper;
-use collectors::sys::root;
 use collectors::{DOMAINS, Domain, Env};
 use nix::unistd::Pid;
 
@@ -75,8 +74,8 @@ struct WorkerProcess {
     backoff: Backoff,
     /// Until then the second slot is left free: the leaving ones may end in time.
     grace: Option<Instant>,
-    /// Folders of which one exists where its source is. None: it runs on every node.
-    only_with: Vec<PathBuf>,
+    /// The tree that it reads: without its source it is not started.
+    env: Env,
     starts: u64,
     /// Earlier processes that had not ended at the last check of the slots.
     holders: SlotHolders,
@@ -137,7 +136,7 @@ impl Children {
                 orphans: Vec::new(),
                 backoff: Backoff::new(),
                 grace: None,
-                only_with: domain.only_with.iter().map(|path| env.path(path)).collect(),
+                env: env.clone(),
                 starts: 0,
                 holders: SlotHolders::default(),
                 slots_due: None,
@@ -376,10 +375,8 @@ impl WorkerProcess {
         self.grace.map_or(self.backoff.due, |at| at.max(self.backoff.due))
     }
 
-    /// Whether this node has its source, as far as folders of the kernel show.
     fn is_here(&self) -> bool {
-        let exists = |path: &PathBuf| matches!(root::inode(path), Ok(Some(_)));
-        self.only_with.is_empty() || self.only_with.iter().any(exists)
+        self.domain.is_here(&self.env)
     }
 
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {

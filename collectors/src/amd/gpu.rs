@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::files::{Failure, GpuFiles};
 use super::gpu_metrics::{Refused, Table};
-use super::identity::Identity;
 use super::limits::Limits;
 use super::metrics as n;
 use super::processes::Processes;
@@ -13,6 +12,7 @@ use super::ras::Ras;
 use super::sensors::{self, part};
 use super::throttle::Throttle;
 use super::topology::Partition;
+use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
 use crate::{Block, Device, Error, Subject};
 
@@ -63,24 +63,6 @@ impl AmdGpu {
         }
     }
 
-    fn push_identity(&self, out: &mut Block) {
-        let i = &self.identity;
-        let labels = [
-            &i.gpu,
-            "amd",
-            &i.name,
-            &i.pci,
-            &i.index,
-            &i.minor,
-            &i.serial,
-            &i.part,
-            &i.vbios,
-            &i.driver,
-            &i.architecture,
-        ];
-        out.info(&m::INFO, &labels);
-    }
-
     fn push_partitions(&self, mode: &str, out: &mut Block) {
         if self.partitions.len() < 2 {
             return;
@@ -113,7 +95,7 @@ impl AmdGpu {
             state.limits_read = Some(Instant::now());
         }
         out.u64(&m::UP, &[gpu], 1);
-        self.push_identity(out);
+        self.identity.push_info("amd", out);
         let table = bytes.as_deref().map(Table::parse);
         if let Some(table) = &table {
             push_table_info(gpu, table, out);
@@ -156,7 +138,7 @@ impl Device for AmdGpu {
         let status = self.files.text("power/runtime_status");
         if status.as_deref() == Some("suspended") {
             out.info(&m::UNAVAILABLE_INFO, &[&gpu, "suspended"]);
-            self.push_identity(out);
+            self.identity.push_info("amd", out);
             return Ok(());
         }
         let state = Arc::clone(&self.state);
@@ -173,7 +155,7 @@ impl Device for AmdGpu {
         }
         out.u64(&m::UP, &[&gpu], 0);
         out.info(&m::UNAVAILABLE_INFO, &[&gpu, failure.reason()]);
-        self.push_identity(out);
+        self.identity.push_info("amd", out);
         Ok(())
     }
 }

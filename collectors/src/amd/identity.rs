@@ -1,58 +1,40 @@
-//! The name of a GPU, and its properties that stay the same while the driver has it.
+//! The name and properties of a GPU, as the driver's files give them.
 
 use super::files::GpuFiles;
 use super::topology::Partition;
+use crate::gpu::identity::{Identity, nameless};
 
-/// The properties of a GPU, known whether it answers or not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Identity {
-    /// The `gpu` label: `GPU-<unique_id>`, as ROCr names it, or `pci:<address>` without one.
-    pub(super) gpu: String,
-    pub(super) pci: String,
-    /// Its position among the GPUs of the driver, by address.
-    pub(super) index: String,
-    /// The minor number of its render node.
-    pub(super) minor: String,
-    pub(super) name: String,
-    pub(super) serial: String,
-    pub(super) part: String,
-    pub(super) vbios: String,
-    pub(super) driver: String,
-    pub(super) architecture: String,
-}
-
-impl Identity {
-    pub(super) fn read(
-        files: &GpuFiles,
-        (pci, index): (&str, usize),
-        driver: &str,
-        partitions: &[Partition],
-    ) -> Self {
-        let text = |name: &str| files.text(name).unwrap_or_default();
-        let unique = text("unique_id");
-        let (name, serial, part) = (
-            text("product_name"),
-            text("serial_number"),
-            text("product_number"),
-        );
-        let (vbios, device) = (text("vbios_version"), text("device"));
-        let minor = |name: String| Some(name.strip_prefix("renderD")?.to_owned());
-        Self {
-            gpu: label(&unique, pci),
-            pci: pci.to_owned(),
-            index: index.to_string(),
-            minor: files.list("drm").into_iter().find_map(minor).unwrap_or_default(),
-            // Without a readable FRU, the PCI device is what is known.
-            name: if name.is_empty() { device } else { name },
-            serial,
-            part,
-            vbios,
-            driver: driver.to_owned(),
-            architecture: partitions
-                .first()
-                .map(Partition::architecture)
-                .unwrap_or_default(),
-        }
+/// Reads them. `index`: its position among the GPUs of the driver, by address.
+pub(super) fn read(
+    files: &GpuFiles,
+    (pci, index): (&str, usize),
+    driver: &str,
+    partitions: &[Partition],
+) -> Identity {
+    let text = |name: &str| files.text(name).unwrap_or_default();
+    let unique = text("unique_id");
+    let (name, serial, part) = (
+        text("product_name"),
+        text("serial_number"),
+        text("product_number"),
+    );
+    let (vbios, device) = (text("vbios_version"), text("device"));
+    let minor = |name: String| Some(name.strip_prefix("renderD")?.to_owned());
+    Identity {
+        gpu: label(&unique, pci),
+        pci: pci.to_owned(),
+        index: index.to_string(),
+        minor: files.list("drm").into_iter().find_map(minor).unwrap_or_default(),
+        // Without a readable FRU, the PCI device is what is known.
+        name: if name.is_empty() { device } else { name },
+        serial,
+        part,
+        vbios,
+        driver: driver.to_owned(),
+        architecture: partitions
+            .first()
+            .map(Partition::architecture)
+            .unwrap_or_default(),
     }
 }
 
@@ -61,7 +43,7 @@ pub(super) fn label(unique: &str, pci: &str) -> String {
     let is_id = unique.len() <= 16 && unique.bytes().all(|b| b.is_ascii_hexdigit());
     match u64::from_str_radix(unique, 16) {
         Ok(id) if is_id && id > 0 => format!("GPU-{id:016x}"),
-        _ => format!("pci:{pci}"),
+        _ => nameless(pci),
     }
 }
 

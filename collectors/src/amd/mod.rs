@@ -19,7 +19,6 @@ mod topology;
 use std::time::Duration;
 
 use crate::settings::Kind;
-use crate::sys::root;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
 /// The amd collector.
@@ -49,9 +48,7 @@ crate::keys! {
 
 /// Absent while the driver is not loaded.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    let mut folders = domain::AMD.only_with.iter();
-    let is_loaded = folders.any(|path| !matches!(root::inode(&env.path(path)), Ok(None)));
-    if !settings.get::<bool>(&ENABLED)? || !is_loaded {
+    if !settings.get::<bool>(&ENABLED)? || !domain::AMD.is_here(env) {
         return Ok(None);
     }
     Ok(Some(Source {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::files::GpuFiles;
 use super::gpu::{AmdGpu, GpuState};
-use super::identity::{Identity, label};
+use super::identity::{self, label};
 use super::processes::Processes;
 use super::topology::Topology;
 use crate::sys::root::{self, Entry};
@@ -111,7 +111,7 @@ impl Devices for AmdDevices {
             let pci = function.pci.as_str();
             let files = GpuFiles::new(function.folder.clone());
             let partitions = topology.of(pci).to_vec();
-            let mut identity = Identity::read(&files, (pci, index), &driver, &partitions);
+            let mut identity = identity::read(&files, (pci, index), &driver, &partitions);
             if !names.insert(identity.gpu.clone()) {
                 // Two GPUs with one id.
                 identity.gpu = label("", pci);

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::sys::mmpmon::{self, Reply};
-use crate::sys::root;
 use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, domain};
 use filesystem::{Counts, Key};
 use metrics::{DAEMON_UP, INFO, METRICS};
@@ -33,11 +32,7 @@ pub static SPEC: Spec = Spec {
 
 /// Absent where GPFS is not installed.
 fn open(env: &Env, _: &Settings) -> Result<Option<Source>, Error> {
-    if !domain::GPFS
-        .only_with
-        .iter()
-        .any(|path| !matches!(root::inode(&env.path(path)), Ok(None)))
-    {
+    if !domain::GPFS.is_here(env) {
         return Ok(None);
     }
     Ok(Some(Source {

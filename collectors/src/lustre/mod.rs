@@ -58,7 +58,7 @@ crate::keys! {
 
 /// Absent while Lustre's modules are not loaded.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<bool>(&ENABLED)? || !mountinfo::is_loaded(env) {
+    if !settings.get::<bool>(&ENABLED)? || !domain::LUSTRE.is_here(env) {
         return Ok(None);
     }
     Ok(Some(Source {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::Env;
-use crate::domain;
 use crate::sys::root;
 use crate::text::{printable, unescaped};
 
@@ -43,12 +42,6 @@ fn parse(text: &str) -> BTreeMap<String, String> {
         is_one.then(|| (fs.to_owned(), printable(&unescaped(path), 256)))
     };
     found.into_iter().filter_map(one).collect()
-}
-
-/// Whether any file of Lustre's is there: its modules are loaded.
-pub(super) fn is_loaded(env: &Env) -> bool {
-    let mut folders = domain::LUSTRE.only_with.iter();
-    folders.any(|path| root::inode(&env.path(path)).ok().flatten().is_some())
 }
 
 /// For fuzzing.

@@ -57,7 +57,7 @@ pub(super) struct DriverEvents {
 /// An event set and the GPUs registered in it.
 struct Registered {
     set: EventSet,
-    gpus: Vec<(Handle, Arc<super::identity::Identity>)>,
+    gpus: Vec<(Handle, Arc<crate::gpu::identity::Identity>)>,
     /// The scan that found them.
     generation: u64,
     /// The session that the set belongs to.

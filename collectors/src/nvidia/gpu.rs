@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use super::call::Caller;
 use super::fields::Fields;
 use super::gpm::Profile;
-use super::identity::{Identity, long_address};
+use super::identity::long_address;
 use super::instances::Instances;
 use super::inventory::Inventory;
 use super::limits::Limits;
 use super::simple;
+use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::Code;
 use crate::{Block, Device, Error, Subject};
@@ -143,7 +144,7 @@ impl GpuState {
             }
         }
         out.u64(&m::UP, &[gpu], 1);
-        push_info(&self.identity, out);
+        self.identity.push_info("nvidia", out);
         let mig = open.instances.read(caller);
         push_dcgm(&self.identity, hostname, &open.instances, out);
         open.instances.push_info(gpu, out);
@@ -205,7 +206,7 @@ impl Device for NvidiaGpu {
             }
             out.u64(&m::UP, &[gpu], 0);
             out.info(&m::UNAVAILABLE_INFO, &[gpu, code.reason()]);
-            push_info(&state.identity, out);
+            state.identity.push_info("nvidia", out);
             push_dcgm(&state.identity, &self.hostname, &Instances::default(), out);
             if let Some(open) = &state.open {
                 out.histogram(&m::DRIVER_CALL, &[gpu], Some(open.caller.took()));
@@ -213,26 +214,6 @@ impl Device for NvidiaGpu {
         }
         Ok(())
     }
-}
-
-fn push_info(identity: &Identity, out: &mut Block) {
-    let i = identity;
-    out.info(
-        &m::INFO,
-        &[
-            &i.gpu,
-            "nvidia",
-            &i.name,
-            &i.pci,
-            &i.index,
-            &i.minor,
-            &i.serial,
-            &i.part,
-            &i.vbios,
-            &i.driver,
-            &i.architecture,
-        ],
-    );
 }
 
 /// The labels as dcgm-exporter writes them, of the GPU and of each instance.

@@ -1,26 +1,8 @@
-//! The name of a GPU, and its properties that are constant while the driver has it open.
-
-use serde::{Deserialize, Serialize};
+//! The name and properties of a GPU, as the library gives them.
 
 use crate::PciAddress;
+use crate::gpu::identity::{Identity, nameless};
 use crate::sys::nvml::{Code, Handle, Library, PciInfo};
-
-/// The properties of a GPU, known whether it answers or not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
-    /// The `gpu` label of its series: `GPU-<uuid>`, or `pci:<address>`.
-    pub(super) gpu: String,
-    /// In sysfs format; empty if unknown.
-    pub(super) pci: String,
-    pub(super) index: String,
-    pub(super) minor: String,
-    pub(super) name: String,
-    pub(super) serial: String,
-    pub(super) part: String,
-    pub(super) vbios: String,
-    pub(super) driver: String,
-    pub(super) architecture: String,
-}
 
 /// Up to Hopper, by the library's numbers.
 const NAMES: [(u32, &str); 9] = [
@@ -34,11 +16,6 @@ const NAMES: [(u32, &str); 9] = [
     (9, "hopper"),
     (10, "blackwell"),
 ];
-
-/// The label of a GPU that no driver has named.
-pub(super) fn nameless(pci: &str) -> String {
-    format!("pci:{pci}")
-}
 
 /// The label of a GPU of which only the driver's index is known begins with this.
 const UNNAMED: &str = "index:";

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::gpu::GpuState;
-use super::identity::Identity;
 use super::settings::NvidiaSettings;
+use crate::gpu::identity::Identity;
 use crate::sys::nvml::{Code, Handle, Library};
 
 /// One GPU.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::{Identity, is_uuid};
+use super::identity::is_uuid;
+use crate::gpu::identity::Identity;
 use crate::{BootId, PciAddress};
 
 /// The notes, as TOML.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::gpu::NvidiaGpu;
-use super::identity::Identity;
 use super::inventory::{Inventory, InventoryEntry};
 use super::kernel::{DriverFiles, DriverState};
 use super::notes;
+use crate::gpu::identity::Identity;
 use crate::sys::nvml::{Code, Handle};
 use crate::sys::patience::OneAway;
 use crate::{BootId, Device, Devices, Error};
