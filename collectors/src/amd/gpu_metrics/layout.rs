@@ -7,7 +7,15 @@ use super::{Place, Revision};
 pub(super) struct Layout {
     /// Size of the table. `None`: it describes itself.
     pub(super) size: Option<u16>,
-    pub(super) places: &'static [Place],
+    /// In groups, of which several revisions have some.
+    places: &'static [&'static [Place]],
+}
+
+impl Layout {
+    /// The place of each value.
+    pub(super) fn places(&self) -> impl Iterator<Item = &'static Place> {
+        self.places.iter().copied().flatten()
+    }
 }
 
 /// One value.
@@ -36,27 +44,27 @@ const fn parts(field: F, (offset, stride): (usize, usize), width: usize, count: 
 
 /// The layout of a revision, if it is known. v2.0 has another order than the later ones of its family.
 pub(super) const fn of(revision: Revision) -> Option<Layout> {
-    let (size, places): (u16, &'static [Place]) = match (revision.format, revision.content) {
-        (1, 0) => (80, V1_0),
-        (1, 1) => (96, V1_3),
-        (1, 2) => (104, V1_3),
-        (1, 3) => (120, V1_3),
-        (1, 4) => (288, V1_4),
-        (1, 5) => (360, V1_5),
-        (1, 6) => (1664, V1_6),
-        (1, 7) => (2208, V1_7),
-        (1, 8) => (3872, V1_8),
+    let (size, places): (u16, &'static [&'static [Place]]) = match (revision.format, revision.content) {
+        (1, 0) => (80, &[V1_0]),
+        (1, 1) => (96, &[V1_3]),
+        (1, 2) => (104, &[V1_3]),
+        (1, 3) => (120, &[V1_3]),
+        (1, 4) => (288, &[MI300, V1_4]),
+        (1, 5) => (360, &[MI300, V1_5]),
+        (1, 6) => (1664, &[MI300, V1_6]),
+        (1, 7) => (2208, &[MI300, V1_7, PARTS_1_7]),
+        (1, 8) => (3872, &[MI300, V1_7, PARTS_1_8]),
         (1, 9) => {
             return Some(Layout {
                 size: None,
                 places: &[],
             });
         }
-        (2, 1) => (120, V2_1),
-        (2, 2) => (128, V2_1),
-        (2, 3) => (152, V2_1),
-        (2, 4) => (168, V2_1),
-        (3, 0) => (264, V3_0),
+        (2, 1) => (120, &[V2_1]),
+        (2, 2) => (128, &[V2_1]),
+        (2, 3) => (152, &[V2_1]),
+        (2, 4) => (168, &[V2_1]),
+        (3, 0) => (264, &[V3_0]),
         _ => return None,
     };
     Some(Layout {
@@ -66,7 +74,7 @@ pub(super) const fn of(revision: Revision) -> Option<Layout> {
 }
 
 /// Vega.
-static V1_0: &[Place] = &[
+const V1_0: &[Place] = &[
     one(F::TemperatureEdge, 16, 2),
     one(F::TemperatureHotspot, 18, 2),
     one(F::TemperatureMemory, 20, 2),
@@ -82,7 +90,7 @@ static V1_0: &[Place] = &[
 ];
 
 /// MI100, MI200 and consumer cards. v1.1 and v1.2 are the same up to their end.
-static V1_3: &[Place] = &[
+const V1_3: &[Place] = &[
     one(F::TemperatureEdge, 4, 2),
     one(F::TemperatureHotspot, 6, 2),
     one(F::TemperatureMemory, 8, 2),
@@ -101,14 +109,18 @@ static V1_3: &[Place] = &[
     one(F::SystemClock, 32, 8),
 ];
 
-/// MI300 and later, v1.4.
-static V1_4: &[Place] = &[
+/// How every table of MI300 and later begins.
+const MI300: &[Place] = &[
     one(F::TemperatureHotspot, 4, 2),
     one(F::TemperatureMemory, 6, 2),
     one(F::TemperatureRegulator, 8, 2),
     one(F::SocketPower, 10, 2),
     one(F::GfxActivity, 12, 2),
     one(F::MemoryActivity, 14, 2),
+];
+
+/// v1.4.
+const V1_4: &[Place] = &[
     one(F::Energy, 24, 8),
     one(F::PcieLinkWidth, 48, 2),
     one(F::PcieLinkSpeed, 50, 2),
@@ -125,14 +137,8 @@ static V1_4: &[Place] = &[
     array(F::VideoClock, 264, 2, 4),
 ];
 
-/// MI300 and later, v1.5.
-static V1_5: &[Place] = &[
-    one(F::TemperatureHotspot, 4, 2),
-    one(F::TemperatureMemory, 6, 2),
-    one(F::TemperatureRegulator, 8, 2),
-    one(F::SocketPower, 10, 2),
-    one(F::GfxActivity, 12, 2),
-    one(F::MemoryActivity, 14, 2),
+/// v1.5.
+const V1_5: &[Place] = &[
     one(F::Energy, 88, 8),
     one(F::PcieLinkWidth, 112, 2),
     one(F::PcieLinkSpeed, 114, 2),
@@ -152,14 +158,8 @@ static V1_5: &[Place] = &[
     array(F::VideoClock, 336, 2, 4),
 ];
 
-/// MI300 and later, v1.6.
-static V1_6: &[Place] = &[
-    one(F::TemperatureHotspot, 4, 2),
-    one(F::TemperatureMemory, 6, 2),
-    one(F::TemperatureRegulator, 8, 2),
-    one(F::SocketPower, 10, 2),
-    one(F::GfxActivity, 12, 2),
-    one(F::MemoryActivity, 14, 2),
+/// v1.6.
+const V1_6: &[Place] = &[
     one(F::Energy, 16, 8),
     one(F::Accumulation, 32, 4),
     one(F::ProchotResidency, 36, 4),
@@ -187,14 +187,8 @@ static V1_6: &[Place] = &[
     parts(F::VideoActivity, (408, 168), 2, 4),
 ];
 
-/// MI300 and later, v1.7.
-static V1_7: &[Place] = &[
-    one(F::TemperatureHotspot, 4, 2),
-    one(F::TemperatureMemory, 6, 2),
-    one(F::TemperatureRegulator, 8, 2),
-    one(F::SocketPower, 10, 2),
-    one(F::GfxActivity, 12, 2),
-    one(F::MemoryActivity, 14, 2),
+/// v1.7 and v1.8, without their partitions.
+const V1_7: &[Place] = &[
     one(F::Energy, 24, 8),
     one(F::Accumulation, 40, 4),
     one(F::ProchotResidency, 44, 4),
@@ -218,49 +212,24 @@ static V1_7: &[Place] = &[
     one(F::PcieNaksSent, 128, 4),
     one(F::PcieNaksReceived, 132, 4),
     array(F::VideoClock, 320, 2, 4),
+];
+
+/// The partitions of v1.7.
+const PARTS_1_7: &[Place] = &[
     parts(F::XccActivity, (344, 232), 4, 8),
     parts(F::JpegActivity, (376, 232), 2, 32),
     parts(F::VideoActivity, (440, 232), 2, 4),
 ];
 
-/// MI300 and later, v1.8.
-static V1_8: &[Place] = &[
-    one(F::TemperatureHotspot, 4, 2),
-    one(F::TemperatureMemory, 6, 2),
-    one(F::TemperatureRegulator, 8, 2),
-    one(F::SocketPower, 10, 2),
-    one(F::GfxActivity, 12, 2),
-    one(F::MemoryActivity, 14, 2),
-    one(F::Energy, 24, 8),
-    one(F::Accumulation, 40, 4),
-    one(F::ProchotResidency, 44, 4),
-    one(F::PowerResidency, 48, 4),
-    one(F::SocketThermalResidency, 52, 4),
-    one(F::RegulatorThermalResidency, 56, 4),
-    one(F::HbmThermalResidency, 60, 4),
-    one(F::PcieLinkWidth, 68, 2),
-    one(F::PcieLinkSpeed, 70, 2),
-    one(F::PcieReplays, 112, 8),
-    array(F::XgmiRead, 136, 8, 8),
-    array(F::XgmiWritten, 200, 8, 8),
-    array(F::XgmiLinkStatus, 264, 2, 8),
-    array(F::GfxClock, 296, 2, 8),
-    array(F::SocClock, 312, 2, 4),
-    one(F::MemoryClock, 336, 2),
-    one(F::Partitions, 338, 2),
-    one(F::SystemClock, 32, 8),
-    one(F::PcieRecoveries, 104, 8),
-    one(F::PcieReplayRollovers, 120, 8),
-    one(F::PcieNaksSent, 128, 4),
-    one(F::PcieNaksReceived, 132, 4),
-    array(F::VideoClock, 320, 2, 4),
+/// The partitions of v1.8.
+const PARTS_1_8: &[Place] = &[
     parts(F::XccActivity, (344, 440), 4, 8),
     parts(F::JpegActivity, (376, 440), 2, 40),
     parts(F::VideoActivity, (456, 440), 2, 4),
 ];
 
 /// Consumer APUs, v2.1 to v2.4. The unit of their activity depends on the part.
-static V2_1: &[Place] = &[
+const V2_1: &[Place] = &[
     one(F::ApuTemperatureGfx, 4, 2),
     one(F::ApuTemperatureSoc, 6, 2),
     one(F::ApuSocketPower, 40, 2),
@@ -270,7 +239,7 @@ static V2_1: &[Place] = &[
 ];
 
 /// Consumer APUs, v3.0.
-static V3_0: &[Place] = &[
+const V3_0: &[Place] = &[
     one(F::ApuTemperatureGfx, 4, 2),
     one(F::ApuTemperatureSoc, 6, 2),
     one(F::ApuSocketPower, 112, 4),

@@ -10,7 +10,6 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::fmt;
 
 pub use field::Field;
@@ -120,7 +119,7 @@ pub struct Table<'a> {
     /// Its revision.
     pub revision: Revision,
     bytes: &'a [u8],
-    places: Cow<'static, [Place]>,
+    places: Vec<Place>,
 }
 
 impl<'a> Table<'a> {
@@ -146,9 +145,9 @@ impl<'a> Table<'a> {
             need: usize::from(size),
         })?;
         let places = if layout.size.is_none() {
-            Cow::Owned(attributes::places(bytes)?)
+            attributes::places(bytes)?
         } else {
-            Cow::Borrowed(layout.places)
+            layout.places().copied().collect()
         };
         Ok(Self {
             revision,
@@ -200,7 +199,7 @@ pub(crate) fn check(data: &[u8]) {
     let Ok(table) = Table::parse(data) else { return };
     assert!(table.bytes.len() <= data.len(), "{}", table.revision);
     let cut = Table::parse(table.bytes);
-    for place in table.places.iter() {
+    for place in &table.places {
         let values: Vec<_> = table.list(place.field).collect();
         let again: Vec<_> = cut.iter().flat_map(|table| table.list(place.field)).collect();
         assert_eq!(values, again, "{:?}", place.field);

@@ -52,7 +52,7 @@ fn a_field_that_the_driver_did_not_write_is_absent() {
     for (format, content, size) in FIXED {
         let bytes = blank(format, content, size);
         let table = Table::parse(&bytes).unwrap();
-        for place in layout::of(table.revision).unwrap().places {
+        for place in layout::of(table.revision).unwrap().places() {
             assert!(table.list(place.field).all(|value| value.is_none()), "{place:?}");
         }
     }
@@ -66,7 +66,7 @@ fn every_place_lies_in_the_table_of_its_last_revision_and_overlaps_no_other() {
         }
         let mut used = vec![false; size];
         used[..4].fill(true);
-        for place in layout::of(Revision { format, content }).unwrap().places {
+        for place in layout::of(Revision { format, content }).unwrap().places() {
             assert_eq!(place.offset % place.width, 0, "{place:?}");
             for range in (0..MAX_PARTITIONS).filter_map(|partition| place.range(partition)) {
                 for byte in &mut used[range] {
