@@ -1,23 +1,25 @@
 //! Log lines are written by a thread of their own: a full pipe behind stderr must not block the thread that logs.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Limit of queued lines; more are dropped and counted.
-const WAITING: usize = 1024;
+const WAITING: u64 = 1024;
 
 /// Time limit for the last lines of a process: a full pipe behind stderr must not keep it.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
 #[derive(Clone)]
 struct Lines {
-    to: SyncSender<Vec<u8>>,
+    to: Sender<Vec<u8>>,
     counts: Arc<(Mutex<Counts>, Condvar)>,
 }
 
@@ -35,7 +37,7 @@ static LINES: OnceLock<Lines> = OnceLock::new();
 impl Lines {
     /// With the thread that writes them. It calls `first` before.
     fn new(first: impl FnOnce() + Send + 'static, mut out: impl Write + Send + 'static) -> io::Result<Self> {
-        let (to, from) = sync_channel::<Vec<u8>>(WAITING);
+        let (to, from) = channel::<Vec<u8>>();
         let counts = Arc::<(Mutex<Counts>, Condvar)>::default();
         let lines = Self {
             to,
@@ -73,12 +75,11 @@ impl Write for Lines {
             bytes = format!("... {} lines dropped\n", counts.dropped).into_bytes();
             bytes.extend_from_slice(line);
         }
-        match self.to.try_send(bytes) {
-            Ok(()) => {
-                counts.dropped = 0;
-                counts.waiting += 1;
-            }
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => counts.dropped += 1,
+        if counts.waiting < WAITING && self.to.send(bytes).is_ok() {
+            counts.dropped = 0;
+            counts.waiting += 1;
+        } else {
+            counts.dropped += 1;
         }
         Ok(line.len())
     }
@@ -96,8 +97,8 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// Sends tracing's lines to stderr. `level` is a level or a filter in tracing's syntax; the variable `NODEWARDEN_LOG`
-/// overrides it.
+/// Sends tracing's lines to stderr. `level` is a level, or levels by module as in `info,nodewarden::daemon=debug`; the
+/// variable `NODEWARDEN_LOG` overrides it.
 ///
 /// # Errors
 /// When the thread cannot be started.
@@ -112,15 +113,19 @@ pub fn start(level: &str) -> io::Result<()> {
 pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let lines = Lines::new(first, io::stderr())?;
     let filter = std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned());
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let info = |_| Targets::new().with_default(LevelFilter::INFO);
+    let filter: Targets = filter.parse().unwrap_or_else(info);
     // Only tests set a second one in one process.
     crate::ignore(LINES.set(lines.clone()));
     crate::ignore(
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(lines)
-            .with_target(false)
-            .with_ansi(false)
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(
+                fmt::layer()
+                    .with_writer(lines)
+                    .with_target(false)
+                    .with_ansi(false),
+            )
             .try_init(),
     );
     Ok(())
@@ -160,8 +165,25 @@ mod tests {
     }
 
     #[test]
+    fn lines_beyond_the_limit_are_dropped_and_counted() {
+        let (release, hang) = channel::<()>();
+        let (mut lines, mut out) = lines(move || crate::ignore(hang.recv()));
+        for _ in 0..WAITING + 7 {
+            lines.write_all(b"line\n").unwrap();
+        }
+        drop(release);
+        assert!(lines.wait(LONG));
+        lines.write_all(b"last\n").unwrap();
+        assert!(lines.wait(LONG));
+        let expected = "line\n".repeat(1024) + "... 7 lines dropped\nlast\n";
+        let mut text = vec![0; expected.len()];
+        out.read_exact(&mut text).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
     fn an_output_that_takes_nothing_keeps_the_end_for_a_moment_only() {
-        let (release, hang) = std::sync::mpsc::channel::<()>();
+        let (release, hang) = channel::<()>();
         let (mut lines, _out) = lines(move || crate::ignore(hang.recv()));
         lines.write_all(b"line\n").unwrap();
         assert!(!lines.wait(Duration::from_millis(1)));

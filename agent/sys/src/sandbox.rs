@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use crate::landlock::{self, FileAccess};
+use crate::memory;
 use crate::seccomp::{self, policy};
 
 /// What confines a process.
@@ -24,7 +25,7 @@ pub fn own() -> Sandbox {
     OWN.get().cloned().unwrap_or_default()
 }
 
-/// Confines the calling process, permanently, as far as the kernel can. `process` is a name of [`crate::processes`].
+/// Confines the calling process, permanently, as far as the kernel can, and settles its memory. `process` is a name of [`crate::processes`].
 /// Call it before the first thread: Landlock confines the calling thread and those that it starts.
 pub fn enter(process: &str, files: Option<&FileAccess>) -> Sandbox {
     let mut sandbox = Sandbox::default();
@@ -41,6 +42,7 @@ pub fn enter(process: &str, files: Option<&FileAccess>) -> Sandbox {
         done.err()
             .map(|e| format!("no system call filter for {process}: {e}")),
     );
+    memory::settle();
     // A second call of one process changes no answer.
     OWN.get_or_init(|| sandbox).clone()
 }
