@@ -21,7 +21,7 @@ pub(super) struct Partition {
     pub(super) memory: u64,
 }
 
-/// Partitions by the address of their PCI device, without the function: `(domain, bus << 3 | device)`.
+/// Partitions by the address of their PCI device, without the function: `(domain, bus << 5 | device)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Topology {
     by_device: BTreeMap<(u64, u64), Vec<Partition>>,
