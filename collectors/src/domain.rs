@@ -94,9 +94,9 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Whether this node has its source, as far as its folders show. One that cannot be read counts: its error is shown then.
+    /// Whether this node has its source, as far as its folders show. One that cannot be read does not count.
     pub fn is_here(&self, env: &Env) -> bool {
-        let exists = |path: &&str| !matches!(root::inode(&env.path(path)), Ok(None));
+        let exists = |path: &&str| matches!(root::inode(&env.path(path)), Ok(Some(_)));
         self.only_with.is_empty() || self.only_with.iter().any(exists)
     }
 

@@ -12,18 +12,36 @@ pub struct Own<'a> {
     pub name: &'a str,
     /// Its host name.
     pub hostname: &'a str,
-    /// When it was booted, in seconds since the epoch.
+    /// When it was booted, in seconds since the epoch. Negative: it cannot be read.
     pub boot_time: i64,
     /// Whether the boot time of this node matched before, in this boot: UNDRAIN makes slurmctld forget it until the
     /// next registration.
     pub proven: bool,
 }
 
+/// Why a node is not taken for this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The first mismatch.
+    pub why: String,
+    /// The node was booted at another time: what was proven before is no longer true.
+    pub is_other_boot: bool,
+}
+
+impl From<String> for Doubt {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            is_other_boot: false,
+        }
+    }
+}
+
 /// Compares the node of slurmctld with this machine.
 ///
 /// # Errors
 /// The first mismatch.
-pub fn prove(state: &Node, own: Own<'_>) -> Result<(), String> {
+pub fn prove(state: &Node, own: Own<'_>) -> Result<(), Doubt> {
     let Own {
         name,
         hostname,
@@ -31,21 +49,22 @@ pub fn prove(state: &Node, own: Own<'_>) -> Result<(), String> {
         proven,
     } = own;
     if state.name != name {
-        return Err(format!("requested node {name}, got {}", state.name));
+        return Err(format!("requested node {name}, got {}", state.name).into());
     }
     if !same_host(&state.hostname, hostname) {
-        return Err(format!(
-            "node {name} is on host {}, this is {hostname}",
-            state.hostname
-        ));
+        return Err(format!("node {name} is on host {}, this is {hostname}", state.hostname).into());
     }
     match state.boot_time {
         None if proven => Ok(()),
-        None => Err(format!("slurmctld has no boot time of node {name}")),
-        Some(known) if known.abs_diff(boot_time) > TOLERANCE.unsigned_abs() => Err(format!(
-            "boot times of node {name} and this machine differ by {} s",
-            known.abs_diff(boot_time)
-        )),
+        None => Err(format!("slurmctld has no boot time of node {name}").into()),
+        Some(_) if boot_time < 0 => Err("the boot time of this machine cannot be read".to_owned().into()),
+        Some(known) if known.abs_diff(boot_time) > TOLERANCE.unsigned_abs() => Err(Doubt {
+            why: format!(
+                "boot times of node {name} and this machine differ by {} s",
+                known.abs_diff(boot_time)
+            ),
+            is_other_boot: true,
+        }),
         Some(_) => Ok(()),
     }
 }

@@ -114,7 +114,9 @@ pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Re
     let lines = Lines::new(first, io::stderr())?;
     let filter = std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned());
     let info = |_| Targets::new().with_default(LevelFilter::INFO);
-    let filter: Targets = filter.parse().unwrap_or_else(info);
+    // An empty part would be taken for "error".
+    let parts = filter.split(',').filter(|part| !part.trim().is_empty());
+    let filter: Targets = parts.collect::<Vec<_>>().join(",").parse().unwrap_or_else(info);
     // Only tests set a second one in one process.
     crate::ignore(LINES.set(lines.clone()));
     crate::ignore(

@@ -8,7 +8,7 @@ use crate::Block;
 /// The properties of a GPU, known whether it answers or not. Unknown ones are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// The `gpu` label of its series: `GPU-<id>`, or `pci:<address>` without one.
+    /// The `gpu` label of its series: `GPU-<id>`, or `pci:<address>` without one, or `index:<number>` without both.
     pub(crate) gpu: String,
     /// In sysfs format.
     pub(crate) pci: String,

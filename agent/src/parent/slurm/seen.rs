@@ -1,5 +1,5 @@
-//! The slurmd whose node was proven in this boot. Its node may be drained while no slurmd runs, and while slurmctld has no
-//! boot time of it.
+//! The slurmd whose node was proven in this boot. Its node may be drained while no slurmd runs; while it runs, slurmctld needs
+//! no boot time of it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use collectors::sys::root;
 use serde::{Deserialize, Serialize};
 
 use super::find::LocalSlurmd;
-use sys::{dirs, store};
+use sys::{dirs, files, store};
 
 /// Its name, in the parent's folder of the state directory.
 const FILE: &str = "slurmd";
@@ -55,17 +55,17 @@ impl SeenSlurmd {
         self.slurmd.as_ref().filter(own).cloned()
     }
 
-    /// Whether the node of this slurmd was proven, by this process of it or an earlier one.
+    /// Whether the node of this slurmd was proven, by this process of it or an earlier one, also of another version.
     pub fn is(&self, slurmd: &LocalSlurmd) -> bool {
-        let seen = self.slurmd.as_ref();
-        seen.is_some_and(|seen| *seen == without_process(slurmd))
+        let is_it = |seen: &LocalSlurmd| seen.node_name == slurmd.node_name && seen.conf == slurmd.conf;
+        self.slurmd.as_ref().is_some_and(is_it)
     }
 
-    /// Its node is another machine's: nothing is proven any more.
+    /// Its node was booted at another time than this machine: nothing is proven any more.
     pub fn forget(&mut self) {
         if self.slurmd.take().is_some()
             && let Some(file) = &self.file
-            && let Err(e) = std::fs::remove_file(file)
+            && let Err(e) = files::remove(file)
         {
             tracing::warn!(path = %file.display(), error = %e, "cannot remove which slurmd is this node's");
         }
@@ -73,7 +73,10 @@ impl SeenSlurmd {
 
     /// This one is proven.
     pub fn set(&mut self, slurmd: &LocalSlurmd) {
-        let slurmd = without_process(slurmd);
+        let slurmd = LocalSlurmd {
+            process: None,
+            ..slurmd.clone()
+        };
         if self.slurmd.as_ref() == Some(&slurmd) {
             return;
         }
@@ -90,13 +93,6 @@ impl SeenSlurmd {
         {
             tracing::warn!(path = %file.display(), error = %e, "cannot store which slurmd is this node's");
         }
-    }
-}
-
-fn without_process(slurmd: &LocalSlurmd) -> LocalSlurmd {
-    LocalSlurmd {
-        process: None,
-        ..slurmd.clone()
     }
 }
 
@@ -122,7 +118,11 @@ mod tests {
         seen.set(&slurmd(Some((8, 9))));
         assert_eq!(SeenSlurmd::of(dir.path()).get(Some("n0")), Some(slurmd(None)));
         let later = SeenSlurmd::of(dir.path());
-        assert!(later.is(&slurmd(Some((9, 10)))), "another process");
+        let upgraded = LocalSlurmd {
+            exe: Some("/opt/slurm-24.05/sbin/slurmd".into()),
+            ..slurmd(Some((9, 10)))
+        };
+        assert!(later.is(&upgraded), "another process and version");
         let other = LocalSlurmd {
             conf: Some("/etc/slurm/other.conf".into()),
             ..slurmd(None)

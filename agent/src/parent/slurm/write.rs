@@ -302,16 +302,20 @@ impl Slurm {
     /// Proves that the node is this machine, and notes whether our drain stands.
     fn accept(&mut self, found: &LocalSlurmd, state: &Node, is_fresh: bool) -> Result<(), Silence> {
         let name = &found.node_name;
+        let proven = self.proven.as_ref().map(|(slurmd, _)| &slurmd.node_name);
+        // An earlier parent's proof holds for the slurmd that runs: another machine may have taken the name of one that ended.
         let own = proof::Own {
             name,
             hostname: &self.hostname,
             boot_time: self.boot_time,
-            proven: self.seen.is(found),
+            proven: proven == Some(name) || (found.process.is_some() && self.seen.is(found)),
         };
-        proof::prove(state, own).map_err(|why| {
+        proof::prove(state, own).map_err(|doubt| {
             self.proven = None;
-            self.seen.forget();
-            Silence::Said(LookError::NotOurs(why))
+            if doubt.is_other_boot {
+                self.seen.forget();
+            }
+            Silence::Said(LookError::NotOurs(doubt.why))
         })?;
         if is_fresh {
             self.proven = Some((found.clone(), state.clone()));

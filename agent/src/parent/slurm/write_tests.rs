@@ -426,6 +426,36 @@ fn a_boot_time_that_slurmctld_forgot() {
     assert!(matches!(cluster.undrain(), Outcome::NotOurs(_)));
 }
 
+/// Of a parent that starts after the lift.
+#[test]
+fn a_boot_time_that_slurmctld_forgot_is_not_needed_where_an_earlier_parent_proved_the_slurmd_that_runs() {
+    let record = tempfile::tempdir().unwrap();
+    let restarted = |file: &str, text: &str| {
+        let mut cluster = Cluster::new().with_sinfo();
+        cluster.slurm.seen = SeenSlurmd::of(record.path());
+        cluster.set(file, text);
+        cluster
+    };
+    assert!(
+        matches!(restarted("boot", "None").drain(), Outcome::NotOurs(_)),
+        "never proven"
+    );
+    restarted("state", "MIXED").slurm.look().unwrap();
+    assert!(matches!(restarted("boot", "None").drain(), Outcome::Done(_)));
+    let mut without_slurmd = restarted("boot", "None");
+    without_slurmd.set("proc/8/comm", "other\n");
+    assert!(matches!(without_slurmd.drain(), Outcome::NotOurs(_)));
+    // No evidence against it: a host name that comes late, a boot time of ours that cannot be read.
+    assert!(restarted("host", "host2").slurm.look().is_err());
+    let mut unreadable = restarted("state", "MIXED");
+    unreadable.slurm.boot_time = i64::MIN / 2;
+    assert!(unreadable.slurm.look().is_err());
+    assert!(matches!(restarted("boot", "None").drain(), Outcome::Done(_)));
+    // Another machine has the name.
+    assert!(restarted("boot", "2026-11-20T01:41:14").slurm.look().is_err());
+    assert!(matches!(restarted("boot", "None").drain(), Outcome::NotOurs(_)));
+}
+
 #[test]
 fn comments() {
     let mut cluster = Cluster::new();

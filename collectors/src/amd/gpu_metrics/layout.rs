@@ -109,7 +109,7 @@ const V1_3: &[Place] = &[
     one(F::SystemClock, 32, 8),
 ];
 
-/// How every table of MI300 and later begins.
+/// How the tables of MI300 and later begin, v1.4 to v1.8.
 const MI300: &[Place] = &[
     one(F::TemperatureHotspot, 4, 2),
     one(F::TemperatureMemory, 6, 2),
