@@ -11,7 +11,7 @@ metrics! {
     TABLE_INFO "gpu_metrics_table_info" Info None Core &["gpu", "revision", "state"], "gpu_metrics (header)", []
         "Revision of the driver's table gpu_metrics of an AMD GPU, and its state: read, or why other files are read instead (unknown_revision, wrong_size, truncated, bad_attribute).";
     SENSOR_TEMPERATURE "gpu_sensor_temperature_celsius" Gauge Celsius Detail &["gpu", "sensor"], "gpu_metrics, hwmon temp1_input", []
-        "Temperature at a sensor of an AMD GPU in degrees Celsius: edge, regulator, hbm0 to hbm3, soc.";
+        "Temperature at a sensor of an AMD GPU in degrees Celsius: edge, regulator, hbm0 to hbm7, soc.";
     XCC_CLOCK "gpu_xcc_clock_hertz" Gauge Hertz Detail &["gpu", "xcc"], "gpu_metrics current_gfxclk (MHz)", []
         "Current clock frequency of a compute die (XCC) of an AMD GPU.";
     XCC_UTILIZATION "gpu_xcc_utilization_ratio" Gauge Ratio Detail &["gpu", "gpu_instance", "xcc"], "gpu_metrics gfx_busy_inst", []

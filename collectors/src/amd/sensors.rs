@@ -9,7 +9,7 @@ use crate::{Block, Metric, Value};
 /// kernel: energy is counted in 15.259 µJ, which is 2^-16 J.
 const ENERGY: f64 = 65_536.0;
 /// Names of HBM stacks.
-const STACKS: [&str; 4] = ["hbm0", "hbm1", "hbm2", "hbm3"];
+const STACKS: [&str; 8] = ["hbm0", "hbm1", "hbm2", "hbm3", "hbm4", "hbm5", "hbm6", "hbm7"];
 /// Counters of the PCIe link, by the kind of error.
 const PCIE: [(Field, &str); 4] = [
     (Field::PcieRecoveries, "recovery"),

@@ -73,10 +73,15 @@ impl Device for GpfsNode {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        let mut reply = mmpmon::ask(&self.env, self.request)?;
-        if self.request == MORE && is_refused(&reply) {
-            self.request = LESS;
-            reply = mmpmon::ask(&self.env, self.request)?;
+        let mut request = self.request;
+        let mut reply = mmpmon::ask(&self.env, request)?;
+        if request == MORE && matches!(reply, Reply::Text(_)) && !has(&reply, MORE) {
+            request = LESS;
+            reply = mmpmon::ask(&self.env, request)?;
+            // Where that has no line either, as while mmfsd starts, the next reading asks for all again.
+            if has(&reply, LESS) {
+                self.request = LESS;
+            }
         }
         let Reply::Text(reply) = reply else {
             out.u64(&DAEMON_UP, &[], 0);
@@ -87,7 +92,7 @@ impl Device for GpfsNode {
         let mut lines = Vec::new();
         for record in record::records(&reply) {
             match record {
-                Ok(record) if record.kind == self.request => lines.push(record),
+                Ok(record) if record.kind == request => lines.push(record),
                 // Another request's: no figures of a filesystem.
                 Ok(_) => {}
                 Err(line) => bad = bad.or(Some(Error::parse("mmpmon", line.line, line.expected))),
@@ -95,11 +100,7 @@ impl Device for GpfsNode {
         }
         if lines.is_empty() {
             return Err(bad.unwrap_or_else(|| {
-                Error::parse(
-                    format!("mmpmon {}", self.request),
-                    &reply,
-                    "a line for the request",
-                )
+                Error::parse(format!("mmpmon {request}"), &reply, "a line for the request")
             }));
         }
         out.u64(&DAEMON_UP, &[], 1);
@@ -135,12 +136,14 @@ impl GpfsNode {
     }
 }
 
-/// Whether mmfsd does not know the request: no line, or only lines of others.
-fn is_refused(reply: &Reply) -> bool {
+/// Whether a reply has a line of the request. One that mmfsd does not know has no line, or only lines of others.
+fn has(reply: &Reply, request: &str) -> bool {
     let Reply::Text(text) = reply else {
         return false;
     };
-    !record::records(text).flatten().any(|record| record.kind == MORE)
+    record::records(text)
+        .flatten()
+        .any(|record| record.kind == request)
 }
 
 /// A result other than success. 1 is no error: no filesystem is mounted.

@@ -108,6 +108,16 @@ fn a_daemon_that_knows_only_fis_is_asked_for_that() {
 }
 
 #[test]
+fn one_odd_reply_costs_one_reading_only() {
+    let mut node = Node::new();
+    node.replies("gfis", "");
+    assert!(node.read().is_err());
+    node.replies("gfis", &line("gfis", "scratch", "_br_ 5 _bw_ 6 _c_ 7"));
+    node.read().unwrap();
+    assert_eq!(node.number(&CACHE_READS, &SCRATCH), Some(7));
+}
+
+#[test]
 fn counters_of_32_bits_go_on_after_a_wrap() {
     let mut node = Node::new();
     node.replies(

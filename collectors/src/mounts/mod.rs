@@ -8,6 +8,7 @@ pub(crate) mod nfs;
 mod probe;
 mod table;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::settings::Kind;
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 use list::List;
 use metrics::METRICS;
-use probe::Probe;
+use probe::{Probe, SharedDurations};
 use table::Filesystem;
 
 /// The mounts collector.
@@ -55,6 +56,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
             excluded: excluded.into(),
             known: Vec::new(),
             above_limit: Arc::default(),
+            durations: BTreeMap::new(),
         }),
         watcher: None,
     }))
@@ -65,6 +67,7 @@ struct Mounts {
     excluded: Arc<[String]>,
     known: Vec<Filesystem>,
     above_limit: Arc<Mutex<u64>>,
+    durations: BTreeMap<String, SharedDurations>,
 }
 
 impl Devices for Mounts {
@@ -74,9 +77,15 @@ impl Devices for Mounts {
         let above = visible.len().saturating_sub(MOST) as u64;
         *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner) = above;
         let list = List::new(&self.env, &self.excluded, &self.above_limit);
-        let probes = visible.into_iter().take(MOST).map(|f| Probe::new(&self.env, f));
         let mut devices: Vec<Box<dyn Device>> = vec![Box::new(list)];
-        devices.extend(probes.map(|probe| Box::new(probe) as Box<dyn Device>));
+        let mut durations = BTreeMap::new();
+        for filesystem in visible.into_iter().take(MOST) {
+            let point = &filesystem.point;
+            let known = self.durations.get(point).cloned().unwrap_or_default();
+            durations.insert(point.clone(), Arc::clone(&known));
+            devices.push(Box::new(Probe::new(&self.env, filesystem, known)));
+        }
+        self.durations = durations;
         Ok(devices)
     }
 

@@ -1,6 +1,7 @@
 //! The probe of one filesystem: the one call that may never return, on the thread of its device.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -17,16 +18,19 @@ pub(super) struct Probe {
     env: Env,
     subject: Subject,
     point: String,
-    durations: Durations,
+    durations: SharedDurations,
 }
 
+/// What outlasts a scan: a new list of mounts sets no counter back.
+pub(super) type SharedDurations = Arc<Mutex<Durations>>;
+
 impl Probe {
-    pub(super) fn new(env: &Env, filesystem: &Filesystem) -> Self {
+    pub(super) fn new(env: &Env, filesystem: &Filesystem, durations: SharedDurations) -> Self {
         Self {
             env: env.clone(),
             subject: Subject::new(SubjectKind::Mount, filesystem.point.as_str()),
             point: filesystem.point.clone(),
-            durations: Durations::default(),
+            durations,
         }
     }
 
@@ -51,8 +55,10 @@ impl Device for Probe {
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let (figures, took) = self.figures();
+        // Not while the probe ran, which may never return.
+        let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seconds) = took {
-            self.durations.add(seconds);
+            durations.add(seconds);
         }
         let found = figures?;
         let labels = [self.point.as_str()];
@@ -63,7 +69,7 @@ impl Device for Probe {
         out.u64(&AVAILABLE, &labels, found.available);
         out.maybe_u64(&INODES, &labels, has_inodes.then_some(found.inodes));
         out.maybe_u64(&INODES_FREE, &labels, has_inodes.then_some(found.inodes_free));
-        self.durations.show(&labels, out);
+        durations.show(&labels, out);
         Ok(())
     }
 }
@@ -107,7 +113,7 @@ fn recorded(env: &Env, point: &str) -> Result<(Figures, Option<f64>), Error> {
 
 /// How long probes took.
 #[derive(Debug, Default)]
-struct Durations {
+pub(super) struct Durations {
     counts: Vec<u64>,
     sum: f64,
     count: u64,

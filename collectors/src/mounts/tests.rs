@@ -4,8 +4,8 @@ use std::fs;
 
 use super::*;
 use crate::Block;
-use crate::block::Value;
-use crate::mounts::metrics::{INODES, OMITTED, READ_ONLY, SIZE};
+use crate::block::{Part, Value};
+use crate::mounts::metrics::{INODES, OMITTED, PROBE_DURATION, READ_ONLY, SIZE};
 
 /// A recorded node.
 struct Node {
@@ -105,4 +105,31 @@ fn a_new_mount_and_one_that_is_gone_are_noticed() {
     node.mounts("");
     assert!(node.source.devices.changed());
     assert_eq!(node.scan().len(), 1);
+}
+
+#[test]
+fn another_mount_sets_no_duration_back() {
+    let count = |block: &Block| {
+        let is_it = |s: &crate::Series| s.metric == &PROBE_DURATION && s.part == Part::Count;
+        block.iter().find(|(s, _)| is_it(s)).map(|(_, value)| value)
+    };
+    let mut node = Node::new(&line(10, "rw"));
+    node.write("/statfs/m10/figures", "1000 600 500 100 90 4");
+    let mut devices = node.scan();
+    for reading in 1..=3 {
+        let block = read(&mut devices[1]).unwrap();
+        assert_eq!(count(&block), Some(Value::U64(reading)));
+    }
+    node.mounts(&(line(10, "rw") + &line(11, "rw")));
+    let mut devices = node.scan();
+    assert_eq!(count(&read(&mut devices[1]).unwrap()), Some(Value::U64(4)));
+}
+
+#[test]
+fn figures_of_nfs_that_cannot_be_read_cost_no_mount() {
+    let mut node = Node::new(&line(10, "rw"));
+    fs::create_dir_all(Env::recorded(node.dir.path()).path("/proc/self/mountstats")).unwrap();
+    let block = read(&mut node.scan()[0]).unwrap();
+    assert_eq!(value(&block, &READ_ONLY, &["/m10"]), Some(Value::U64(0)));
+    assert!(block.fault().is_some());
 }

@@ -191,6 +191,10 @@ fn value(bytes: &[u8], field: Field) -> Option<u64> {
         .iter()
         .rev()
         .fold(0, |sum, &byte| (sum << 8) | u64::from(byte));
+    // Drivers of consumer cards write "not reported" with 32 bits into a field of 64.
+    if field == Field::Energy && value == u64::from(u32::MAX) {
+        return None;
+    }
     (value != 0 || !field.zero_is_absent()).then_some(value)
 }
 

@@ -101,6 +101,15 @@ fn the_second_die_of_an_mi250_has_no_power_and_no_energy() {
 }
 
 #[test]
+fn an_energy_that_a_driver_marks_as_absent_with_32_bits_is_absent() {
+    let mut bytes = blank(1, 3, 120);
+    put(&mut bytes, 24, &u64::from(u32::MAX).to_le_bytes());
+    assert_eq!(Table::parse(&bytes).unwrap().get(Field::Energy), None);
+    put(&mut bytes, 24, &(u64::from(u32::MAX) + 1).to_le_bytes());
+    assert_eq!(Table::parse(&bytes).unwrap().get(Field::Energy), Some(1 << 32));
+}
+
+#[test]
 fn mi300_reports_residencies_from_v1_6_on() {
     let mut bytes = blank(1, 8, 3872);
     put(&mut bytes, 40, &1000_u32.to_le_bytes());
