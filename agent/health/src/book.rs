@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use collectors::{BootId, Subject, SubjectKind};
 
+use super::checks::gpu_missing;
 use super::finding::{Clear, Finding, Joins, Need};
 use super::id;
 use super::incident::{At, Incident, Seen, Status};
@@ -149,11 +150,10 @@ impl Book {
         find(&|i| open(i) && same(i) && i.has(finding))
             .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.at.boot, frame.at.now_ms)))
             .or_else(|| {
-                // The Gres count attaches to the incident of a missing GPU.
-                let about = |i: &Incident| {
-                    same(i)
-                        || (finding.subject.kind == SubjectKind::Node && i.subject.kind == SubjectKind::Gpu)
-                };
+                // The number of GPUs attaches to the incident of a missing one; other findings about the node to none of a GPU.
+                let is_number =
+                    finding.subject.kind == SubjectKind::Node && finding.check == gpu_missing::CHECK.id;
+                let about = |i: &Incident| same(i) || (is_number && i.subject.kind == SubjectKind::Gpu);
                 (finding.joins == Joins::Attaches)
                     .then(|| find(&|i| open(i) && about(i)))
                     .flatten()

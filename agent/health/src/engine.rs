@@ -281,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// Whether it is about a GPU, or the number of GPUs, of a maker whose hardware has not proven the checks.
+    /// Whether it is about a GPU, the number of GPUs or their driver, of a maker whose hardware has not proven the checks.
     fn is_unproven(&self, finding: &Finding) -> bool {
         let all = &self.state.unproven;
         let name = finding.subject.name.as_str();
@@ -293,7 +293,9 @@ impl Engine {
                 SubjectKind::Pci => PciAddress::parse(name).is_some_and(|pci| all.contains(&pci)),
                 SubjectKind::Node => {
                     let check = checks::check(&finding.check);
-                    !all.is_empty() && check.is_some_and(|check| check.subject == SubjectKind::Gpu)
+                    let is_driver = finding.check == checks::gpu_driver_unusable::CHECK.id;
+                    let is_gpu = is_driver || check.is_some_and(|check| check.subject == SubjectKind::Gpu);
+                    !all.is_empty() && is_gpu
                 }
                 _ => false,
             }

@@ -262,6 +262,9 @@ fn machine(machine: &Machine, at: Duration) -> DeviceState {
     device(Subject::new(SubjectKind::Node, "system"), &block, at)
 }
 
+/// In place of a driver: a GPU of AMD that none has.
+pub(super) const AMD_UNBOUND: &str = "none, amd";
+
 /// The node of the next snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
@@ -458,9 +461,10 @@ fn bus(host: &Host, at: Duration) -> DeviceState {
     block.u64(&PCI_GPUS, &["amd"], 0);
     for (address, driver, responding) in &host.gpus {
         let (vendor, id, device) = match *driver {
-            "amdgpu" => ("amd", "0x1002", "0x74a1"),
+            "amdgpu" | AMD_UNBOUND => ("amd", "0x1002", "0x74a1"),
             _ => ("nvidia", "0x10de", "0x2330"),
         };
+        let driver = if *driver == AMD_UNBOUND { "" } else { driver };
         let labels = [address, vendor, id, device, "0x030200", "physical", driver, "0"];
         block.info(&PCI_GPU_INFO, &labels);
         let value = responding.map_or(Value::Absent, |r| Value::U64(u64::from(r)));

@@ -67,6 +67,17 @@ fn a_crash_of_the_kernel_is_observed_and_ends_with_a_reboot() {
     assert_eq!(sim.incidents(), ["the kernel crashed and runs on cleared"]);
 }
 
+/// Or one `clear`, or two lifts, for the GPU would end the other.
+#[test]
+fn it_is_no_part_of_the_open_incident_of_a_gpu() {
+    let mut sim = draining("kernel-crash");
+    sim.xid(79);
+    sim.pass(60);
+    sim.event(line("oops", ""));
+    sim.pass(60);
+    assert_eq!(sim.engine.view().incidents.len(), 2, "{:?}", sim.incidents());
+}
+
 #[test]
 fn it_drains_where_the_site_says_so() {
     let mut sim = draining("kernel-crash");

@@ -8,10 +8,11 @@ use collectors::kernel_log::lines::rows;
 use collectors::{Subject, SubjectKind};
 
 use super::gpus::{cases, driven};
-use super::host::Driven;
+use super::host::{AMD_UNBOUND, Driven};
 use super::sim::*;
 use crate::Mode;
 use crate::verdict::Health;
+use model::snapshot::Presence;
 
 /// A node long after boot with AMD's GPUs at both addresses, on which every check drains that may.
 fn node(mode: Mode) -> Sim {
@@ -84,6 +85,17 @@ fn a_line_of_its_driver_does_not_drain_before_the_bus_is_read() {
         sim.pass(600);
         assert_eq!(sim.slurm.drains, 0, "{}", row.id);
     }
+}
+
+#[test]
+fn a_driver_of_it_that_is_not_loaded_does_not_drain() {
+    let mut sim = node(Mode::Drain);
+    for gpu in &mut sim.host.gpus {
+        gpu.1 = AMD_UNBOUND;
+    }
+    sim.host.driver = Presence::NotHere;
+    sim.pass(700);
+    comments(&mut sim, "driver unusable");
 }
 
 #[test]
