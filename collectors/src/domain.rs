@@ -1,8 +1,5 @@
 //! The worker process of each collector, and its rights. A test compares /proc/PID/status with this table.
 
-use crate::Env;
-use crate::sys::root;
-
 /// Where fixed ids begin: between those that systemd gives to users (60001-60577), containers and greeters, and its
 /// dynamic users (61184-65519, <https://systemd.io/UIDS-GIDS/>).
 const FIRST_UID: u32 = 60_800;
@@ -94,12 +91,6 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Whether this node has its source, as far as its folders show. One that cannot be read does not count.
-    pub fn is_here(&self, env: &Env) -> bool {
-        let exists = |path: &&str| matches!(root::inode(&env.path(path)), Ok(Some(_)));
-        self.only_with.is_empty() || self.only_with.iter().any(exists)
-    }
-
     /// Its CapEff, CapPrm and CapBnd.
     pub fn capability_mask(&self) -> u64 {
         mask(self.capabilities)

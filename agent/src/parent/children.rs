@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Helper;
+use collectors::sys::root;
 use collectors::{DOMAINS, Domain, Env};
 use nix::unistd::Pid;
 
@@ -376,7 +377,7 @@ impl WorkerProcess {
     }
 
     fn is_here(&self) -> bool {
-        self.domain.is_here(&self.env)
+        root::has_source(&self.env, self.domain.only_with)
     }
 
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {

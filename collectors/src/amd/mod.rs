@@ -19,6 +19,7 @@ mod topology;
 use std::time::Duration;
 
 use crate::settings::Kind;
+use crate::sys::root;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
 /// The amd collector.
@@ -48,7 +49,7 @@ crate::keys! {
 
 /// Absent while the driver is not loaded.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<bool>(&ENABLED)? || !domain::AMD.is_here(env) {
+    if !settings.get::<bool>(&ENABLED)? || !root::has_source(env, domain::AMD.only_with) {
         return Ok(None);
     }
     Ok(Some(Source {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::sys::mmpmon::{self, Reply};
+use crate::sys::root;
 use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, domain};
 use filesystem::{Counts, Key};
 use metrics::{DAEMON_UP, INFO, METRICS};
@@ -32,7 +33,7 @@ pub static SPEC: Spec = Spec {
 
 /// Absent where GPFS is not installed.
 fn open(env: &Env, _: &Settings) -> Result<Option<Source>, Error> {
-    if !domain::GPFS.is_here(env) {
+    if !root::has_source(env, domain::GPFS.only_with) {
         return Ok(None);
     }
     Ok(Some(Source {

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::settings::Kind;
+use crate::sys::root;
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 use filesystem::{FilesystemDevice, FilesystemState};
 use network::{LnetDevice, LnetState};
@@ -58,7 +59,7 @@ crate::keys! {
 
 /// Absent while Lustre's modules are not loaded.
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
-    if !settings.get::<bool>(&ENABLED)? || !domain::LUSTRE.is_here(env) {
+    if !settings.get::<bool>(&ENABLED)? || !root::has_source(env, domain::LUSTRE.only_with) {
         return Ok(None);
     }
     Ok(Some(Source {

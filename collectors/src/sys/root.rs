@@ -267,6 +267,13 @@ pub fn link_parent(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
+/// Whether a node has a source that one of these folders shows. None: every node may have it. One that cannot be read does
+/// not count.
+pub fn has_source(env: &crate::Env, folders: &[&str]) -> bool {
+    let exists = |path: &&str| matches!(inode(&env.path(path)), Ok(Some(_)));
+    folders.is_empty() || folders.iter().any(exists)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
