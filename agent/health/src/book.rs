@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use collectors::{BootId, Subject, SubjectKind};
 
-use super::checks::gpu_missing;
 use super::finding::{Clear, Finding, Joins, Need};
 use super::id;
 use super::incident::{At, Incident, Seen, Status};
@@ -150,13 +149,12 @@ impl Book {
         find(&|i| open(i) && same(i) && i.has(finding))
             .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.at.boot, frame.at.now_ms)))
             .or_else(|| {
-                // The number of GPUs attaches to the incident of a missing one; other findings about the node to none of a GPU.
-                let is_number =
-                    finding.subject.kind == SubjectKind::Node && finding.check == gpu_missing::CHECK.id;
-                let about = |i: &Incident| same(i) || (is_number && i.subject.kind == SubjectKind::Gpu);
-                (finding.joins == Joins::Attaches)
-                    .then(|| find(&|i| open(i) && about(i)))
-                    .flatten()
+                let is_of_gpu = |i: &Incident| i.subject.kind == SubjectKind::Gpu;
+                match finding.joins {
+                    Joins::Opens | Joins::Follows => None,
+                    Joins::Attaches => find(&|i| open(i) && same(i)),
+                    Joins::AttachesToGpu => find(&|i| open(i) && (same(i) || is_of_gpu(i))),
+                }
             })
     }
 

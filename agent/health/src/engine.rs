@@ -293,9 +293,7 @@ impl Engine {
                 SubjectKind::Pci => PciAddress::parse(name).is_some_and(|pci| all.contains(&pci)),
                 SubjectKind::Node => {
                     let check = checks::check(&finding.check);
-                    let is_driver = finding.check == checks::gpu_driver_unusable::CHECK.id;
-                    let is_gpu = is_driver || check.is_some_and(|check| check.subject == SubjectKind::Gpu);
-                    !all.is_empty() && is_gpu
+                    !all.is_empty() && check.is_some_and(|check| check.subject == SubjectKind::Gpu)
                 }
                 _ => false,
             }

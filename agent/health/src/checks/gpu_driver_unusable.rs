@@ -15,7 +15,7 @@ use model::snapshot::{CollectorState, Presence};
 /// The row.
 pub static CHECK: Check = Check {
     id: "gpu-driver-unusable",
-    subject: SubjectKind::Node,
+    subject: SubjectKind::Gpu,
     fires_when: "NVIDIA's library cannot be initialised (versions of library and kernel module differ, code 999), while GPUs are bound to the driver. Or no driver is bound to a GPU that was served in this boot or is in `health.gpu_addresses`.",
     lasting: "8 consecutive readings, at least 600 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the driver responds, or with no GPU left for it.",

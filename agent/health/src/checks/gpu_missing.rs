@@ -128,7 +128,7 @@ fn too_few(host: &Host, want: usize) -> Finding {
         detail: format!("GPUs on the PCI bus: {have} found, {want} expected"),
         remedy: Remedy::Reboot,
         drains: true,
-        joins: Joins::Attaches,
+        joins: Joins::AttachesToGpu,
         evidence: format!("host_pci_gpus {have} < {want} of health.expect.gpus"),
         ..Finding::of_condition(CHECK.id, Subject::node())
     }
@@ -191,7 +191,7 @@ pub fn count_finding(host: &Host, gres: Option<&str>) -> Finding {
         rank: Rank::Of(GRES),
         remedy: Remedy::None,
         drains: false,
-        joins: Joins::Attaches,
+        joins: Joins::AttachesToGpu,
         evidence: format!("host_pci_gpus {have} < {want} of Gres"),
         ..Finding::of_condition(CHECK.id, Subject::node())
     }
