@@ -12,8 +12,8 @@ pub struct Own<'a> {
     pub name: &'a str,
     /// Its host name.
     pub hostname: &'a str,
-    /// When it was booted, in seconds since the epoch. Negative: it cannot be read.
-    pub boot_time: i64,
+    /// When it was booted, in seconds since the epoch. `None`: it cannot be read.
+    pub boot_time: Option<i64>,
     /// Whether the boot time of this node matched before, in this boot: UNDRAIN makes slurmctld forget it until the
     /// next registration.
     pub proven: bool,
@@ -57,15 +57,17 @@ pub fn prove(state: &Node, own: Own<'_>) -> Result<(), Doubt> {
     match state.boot_time {
         None if proven => Ok(()),
         None => Err(format!("slurmctld has no boot time of node {name}").into()),
-        Some(_) if boot_time < 0 => Err("the boot time of this machine cannot be read".to_owned().into()),
-        Some(known) if known.abs_diff(boot_time) > TOLERANCE.unsigned_abs() => Err(Doubt {
-            why: format!(
-                "boot times of node {name} and this machine differ by {} s",
-                known.abs_diff(boot_time)
-            ),
-            is_other_boot: true,
-        }),
-        Some(_) => Ok(()),
+        Some(known) => {
+            let own = boot_time.ok_or_else(|| "the boot time of this machine cannot be read".to_owned())?;
+            let apart = known.abs_diff(own);
+            if apart <= TOLERANCE.unsigned_abs() {
+                return Ok(());
+            }
+            Err(Doubt {
+                why: format!("boot times of node {name} and this machine differ by {apart} s"),
+                is_other_boot: true,
+            })
+        }
     }
 }
 

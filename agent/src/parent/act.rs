@@ -247,7 +247,7 @@ impl ActRunner {
             let given_up = Arc::new(AtomicBool::new(false));
             self.given_up = Arc::clone(&given_up);
             let (forged, recorded) = (self.forged_boot_time, self.recorded);
-            let slurm = Slurm::new(self.config.clone(), here::hostname(), forged.unwrap_or(0))
+            let slurm = Slurm::new(self.config.clone(), here::hostname(), forged)
                 .with_given_up(given_up)
                 .with_commands(self.commands.clone(), self.files.clone());
             let state_dir = self.state_dir.clone();
@@ -257,9 +257,7 @@ impl ActRunner {
                 let seen = state_dir.as_deref().map(SeenSlurmd::of).unwrap_or_default();
                 let mut slurm = slurm.with_memory(memory).with_seen(seen);
                 for request in requests {
-                    let boot_time = forged.or_else(here::boot_time);
-                    // Without a boot time nothing is proven: an impossible value matches no node.
-                    slurm.set_here(here::hostname(), boot_time.unwrap_or(i64::MIN / 2));
+                    slurm.set_here(here::hostname(), forged.or_else(here::boot_time));
                     let answer = match request {
                         ActRequest::Look if recorded => {
                             ActReply::Looked(Err(LookError::NotHere(RECORDING.to_owned())))

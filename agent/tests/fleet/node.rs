@@ -50,7 +50,7 @@ impl Node {
         };
         // The processes of all nodes are not this one's: 500 nodes would read those of 500 nodes.
         let no_slurmd = conf.with_file_name("proc");
-        let slurm = Slurm::new(settings, here::hostname(), here::boot_time().unwrap())
+        let slurm = Slurm::new(settings, here::hostname(), here::boot_time())
             .with_seen(seen)
             .with_proc(no_slurmd);
         Self {

@@ -129,7 +129,7 @@ impl Node {
             fleet: Fleet::new(env, config.collectors),
             workers: Vec::new(),
             engine: Engine::new(policy, boot.clone(), None, now).unwrap().replaying(),
-            slurm: Slurm::new(slurm, "n0".to_owned(), BOOT).with_proc(dir.path().join("slurm/proc")),
+            slurm: Slurm::new(slurm, "n0".to_owned(), Some(BOOT)).with_proc(dir.path().join("slurm/proc")),
             boot,
             verdict: None,
             ticks: vec![(Duration::ZERO, START)],
@@ -171,7 +171,7 @@ impl Node {
             timeout: limit,
             ..slurm::Settings::default()
         };
-        self.slurm = Slurm::new(slurm, "n0".to_owned(), BOOT).with_proc(dir.join("proc"));
+        self.slurm = Slurm::new(slurm, "n0".to_owned(), Some(BOOT)).with_proc(dir.join("proc"));
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {

@@ -22,7 +22,7 @@ use sys::spawn::{self, CommandRunner};
 pub struct Slurm {
     pub(super) config: Settings,
     hostname: String,
-    boot_time: i64,
+    boot_time: Option<i64>,
     uid: u32,
     proc: PathBuf,
     pub(super) scontrol: Scontrol,
@@ -59,8 +59,8 @@ impl Silence {
 }
 
 impl Slurm {
-    /// `hostname`: this machine's. `boot_time`: in seconds since the epoch.
-    pub fn new(config: Settings, hostname: String, boot_time: i64) -> Self {
+    /// `hostname`: this machine's. `boot_time`: in seconds since the epoch; without it no boot time of a node is proven.
+    pub fn new(config: Settings, hostname: String, boot_time: Option<i64>) -> Self {
         Self {
             config,
             hostname,
@@ -117,7 +117,7 @@ impl Slurm {
     }
 
     /// Updates name and boot time: a clock that is set, or a late name, changes them.
-    pub fn set_here(&mut self, hostname: String, boot_time: i64) {
+    pub fn set_here(&mut self, hostname: String, boot_time: Option<i64>) {
         self.hostname = hostname;
         self.boot_time = boot_time;
     }

@@ -44,7 +44,7 @@ impl Cluster {
                 ..Settings::default()
             },
             "host1.cluster.example".to_owned(),
-            BOOT,
+            Some(BOOT),
         );
         slurm.proc = folder.path().join("proc");
         let cluster = Self { folder, slurm };
@@ -448,7 +448,7 @@ fn a_boot_time_that_slurmctld_forgot_is_not_needed_where_an_earlier_parent_prove
     // No evidence against it: a host name that comes late, a boot time of ours that cannot be read.
     assert!(restarted("host", "host2").slurm.look().is_err());
     let mut unreadable = restarted("state", "MIXED");
-    unreadable.slurm.boot_time = i64::MIN / 2;
+    unreadable.slurm.boot_time = None;
     assert!(unreadable.slurm.look().is_err());
     assert!(matches!(restarted("boot", "None").drain(), Outcome::Done(_)));
     // Another machine has the name.

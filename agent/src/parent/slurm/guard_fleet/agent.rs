@@ -103,7 +103,7 @@ fn process(settings: &Settings, line: &Arc<Line>) -> Slurm {
         exe: None,
         process: None,
     });
-    let mut slurm = Slurm::new(settings.clone(), HOST.to_owned(), BOOT)
+    let mut slurm = Slurm::new(settings.clone(), HOST.to_owned(), Some(BOOT))
         .with_seen(seen)
         .with_proc(PathBuf::from("/nonexistent"));
     slurm.scontrol.model = Some(Arc::clone(line));
