@@ -113,15 +113,11 @@ pub fn start(level: &str) -> io::Result<()> {
 pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let lines = Lines::new(first, io::stderr())?;
     let filter = std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned());
-    let info = |_| Targets::new().with_default(LevelFilter::INFO);
-    // An empty part would be taken for "error".
-    let parts = filter.split(',').filter(|part| !part.trim().is_empty());
-    let filter: Targets = parts.collect::<Vec<_>>().join(",").parse().unwrap_or_else(info);
     // Only tests set a second one in one process.
     crate::ignore(LINES.set(lines.clone()));
     crate::ignore(
         tracing_subscriber::registry()
-            .with(filter)
+            .with(targets(&filter))
             .with(
                 fmt::layer()
                     .with_writer(lines)
@@ -131,6 +127,14 @@ pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Re
             .try_init(),
     );
     Ok(())
+}
+
+/// The levels of a filter; those of `info` where it is none.
+fn targets(filter: &str) -> Targets {
+    // An empty part would be taken for "error".
+    let parts = filter.split(',').filter(|part| !part.trim().is_empty());
+    let levels = parts.collect::<Vec<_>>().join(",").parse();
+    levels.unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
 }
 
 /// Waits a moment for the last lines, which the thread may not have written yet. Call it before the process ends.
@@ -144,6 +148,8 @@ pub fn flush() {
 mod tests {
     use std::io::{PipeReader, Read, pipe};
 
+    use tracing::Level;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -151,6 +157,24 @@ mod tests {
     fn lines(first: impl FnOnce() + Send + 'static) -> (Lines, PipeReader) {
         let (reader, writer) = pipe().unwrap();
         (Lines::new(first, writer).unwrap(), reader)
+    }
+
+    #[test]
+    fn a_filter_is_a_level_or_levels_by_module() {
+        let level = |filter: &str, module: &str, level| targets(filter).would_enable(module, &level);
+        for filter in [
+            "info",
+            "info,",
+            ",info",
+            "info,,nodewarden::daemon=debug",
+            "info,x=no level",
+        ] {
+            assert!(level(filter, "nodewarden::parent", Level::INFO), "{filter}");
+            assert!(!level(filter, "nodewarden::parent", Level::DEBUG), "{filter}");
+        }
+        let filter = "warn,nodewarden::daemon=debug";
+        assert!(level(filter, "nodewarden::daemon::start", Level::DEBUG));
+        assert!(!level(filter, "nodewarden::parent", Level::INFO));
     }
 
     #[test]

@@ -246,6 +246,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_of_eight_stacks_has_its_temperature() {
+        // v1.9, one attribute: 48, of 16 bits, 8 values.
+        let mut bytes = vec![32, 0, 1, 9, 1, 0, 0, 0];
+        bytes.extend_from_slice(&(2_u64 << 20 | 48 << 10 | 8).to_le_bytes());
+        bytes.extend((41..=48_u16).flat_map(u16::to_le_bytes));
+        let mut block = Block::default();
+        push_table("g", &Table::parse(&bytes).unwrap(), 1, &mut block);
+        let stacks = block.iter().filter(|(s, _)| s.metric == &n::SENSOR_TEMPERATURE);
+        let found: Vec<_> = stacks.map(|(s, value)| (s.labels[1].clone(), value)).collect();
+        let expected = (0..8_u16).map(|at| (format!("hbm{at}"), Value::F64(f64::from(41 + at))));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
     fn the_speed_of_a_link_names_its_generation() {
         assert_eq!(tenths("32.0 GT/s PCIe").and_then(generation), Some(5));
         assert_eq!(tenths("2.5 GT/s PCIe").and_then(generation), Some(1));
