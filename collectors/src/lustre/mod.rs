@@ -134,7 +134,7 @@ pub(crate) fn check(data: &[u8]) {
         }
     }
     if let Some(file) = state::parse(&text) {
-        assert!(state::news(&file.history, &file.history).is_empty());
+        assert_eq!(state::news(&file.history, &file.history), 0);
     }
     import::parse(&text);
     import::last_reply(&text);

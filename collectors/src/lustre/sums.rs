@@ -28,16 +28,28 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Counts changes of a connection that are new.
-    pub(super) fn count_changes(&mut self, news: &[Change]) {
-        let count = |to: ImportState| news.iter().filter(|change| change.to == to).count() as u64;
-        *self.evictions.get_or_insert(0) += count(ImportState::Evicted);
-        *self.disconnects.get_or_insert(0) += count(ImportState::Disconnected);
+    /// Counts the last `news` changes of a connection.
+    pub(super) fn count_changes(&mut self, history: &[Change], news: usize) {
+        let seen = history.len().saturating_sub(news);
+        let (mut evictions, mut disconnects) = (0, 0);
+        for (at, change) in history.iter().enumerate().skip(seen) {
+            let before = at.checked_sub(1).and_then(|at| history.get(at)).map(|c| c.to);
+            match change.to {
+                ImportState::Evicted => evictions += 1,
+                // A connect request that failed returns to this state: the connection was lost before.
+                ImportState::Disconnected if before.is_some_and(|b| b != ImportState::Connecting) => {
+                    disconnects += 1;
+                }
+                _ => {}
+            }
+        }
+        *self.evictions.get_or_insert(0) += evictions;
+        *self.disconnects.get_or_insert(0) += disconnects;
     }
 
     /// Takes the history of a connection.
     pub(super) fn see_history(&mut self, history: &[Change]) {
-        self.count_changes(&[]);
+        self.count_changes(history, 0);
         let evictions = history.iter().filter(|change| change.to == ImportState::Evicted);
         self.last_eviction = self.last_eviction.max(evictions.map(|change| change.at).max());
     }

@@ -168,7 +168,7 @@ impl Target {
     /// an eviction.
     fn count_changes(&mut self, history: Vec<Change>, sums: &mut Sums) {
         if let Some(before) = &self.history {
-            sums.count_changes(state::news(before, &history));
+            sums.count_changes(&history, state::news(before, &history));
         }
         sums.see_history(&history);
         self.history = Some(history);

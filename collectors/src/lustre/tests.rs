@@ -275,7 +275,9 @@ fn an_eviction_before_the_first_reading_is_no_news_and_a_later_one_is_one() {
     );
     let after = [
         &before[..],
-        &[(9, "DISCONN"), (9, "EVICTED"), (9, "RECOVER"), (9, "FULL")],
+        // The server does not answer the first connect request.
+        &[(9, "DISCONN"), (9, "CONNECTING"), (9, "DISCONN"), (9, "CONNECTING")],
+        &[(9, "EVICTED"), (9, "RECOVER"), (9, "FULL")],
     ]
     .concat();
     node.target_of(ID, 0, "FULL", &after);
