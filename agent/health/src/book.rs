@@ -12,6 +12,8 @@ use model::scheduler::IncidentId;
 
 /// The most open and overridden incidents.
 pub(super) const MAX_OPEN: usize = 256;
+/// Further ones, only for findings that drain: the others must not keep a broken node in service.
+pub(super) const MAX_DRAINING: usize = 64;
 /// The most closed incidents.
 const MAX_CLOSED: usize = 50;
 /// The most findings that wait for an incident that explains them.
@@ -57,6 +59,8 @@ pub(super) struct Silenced {
 pub(super) enum Taken {
     /// No stored change.
     Nothing,
+    /// Dropped because of [`MAX_OPEN`], and counted.
+    Dropped,
     /// Counts only.
     Counted,
     /// An incident changed or opened.
@@ -115,9 +119,10 @@ impl Book {
             return Taken::Nothing;
         }
         let standing = self.incidents.iter().filter(|i| i.status != Status::Cleared);
-        if standing.count() >= MAX_OPEN {
+        let most = MAX_OPEN + if finding.drains { MAX_DRAINING } else { 0 };
+        if standing.count() >= most {
             self.dropped = self.dropped.saturating_add(1);
-            return Taken::Counted;
+            return Taken::Dropped;
         }
         self.begin(finding, frame);
         Taken::Changed

@@ -231,7 +231,9 @@ impl Engine {
     fn apply(&mut self, said: Vec<Said>) {
         for said in said {
             match said {
-                Said::Found(finding) => self.find(finding),
+                Said::Found(finding) => {
+                    self.find(finding);
+                }
                 Said::FoundOld(finding) => {
                     let when = std::mem::replace(&mut self.when, When::Long);
                     self.find(finding);
@@ -258,15 +260,15 @@ impl Engine {
         }
     }
 
-    /// Takes a finding into the book.
-    fn find(&mut self, mut finding: Finding) {
+    /// Takes a finding into the book. Returns whether the book had room for it.
+    fn find(&mut self, mut finding: Finding) -> bool {
         // A check that only observes must not hold the drain of another finding.
         finding.drains &= !self.policy.only_observes(&finding.check);
         if finding.jobs.is_empty() {
             finding.jobs = self.timeline.on(&finding.subject, self.when);
         }
-        finding.unproven |= self.is_unproven(&finding);
-        let may_drain = finding.drains && !finding.unproven;
+        finding.comments_only |= self.is_unproven(&finding);
+        let may_drain = finding.drains && !finding.comments_only;
         let is_evidence = may_drain && self.policy.effective(&finding.check) == Mode::Drain;
         if is_evidence && self.when != When::Long {
             self.state.drain.evidence(self.now.boottime);
@@ -274,11 +276,13 @@ impl Engine {
         // Also a finding that does not drain: the fault goes on.
         self.quiet.broken(self.now.boottime);
         let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
-        match self.book.take(finding, frame) {
+        let taken = self.book.take(finding, frame);
+        match taken {
             Taken::Nothing => {}
-            Taken::Counted => self.out.counted(self.now.boottime),
+            Taken::Counted | Taken::Dropped => self.out.counted(self.now.boottime),
             Taken::Changed => self.out.dirty = true,
         }
+        taken != Taken::Dropped
     }
 
     /// Whether it is about a GPU, the number of GPUs or their driver, of a maker whose hardware has not proven the checks.
@@ -319,12 +323,14 @@ impl Engine {
                 }))
     }
 
-    /// The first open incident with exactly this mode.
+    /// The open incidents that require exactly this mode.
+    fn due(&self, mode: Mode) -> impl Iterator<Item = &Incident> {
+        let open = self.book.open().filter(move |i| self.requires(i, mode));
+        open.filter(move |i| mode != Mode::Drain || self.is_judged(i))
+    }
+
+    /// The first incident that is due, or the one whose turn it is.
     fn wanted(&self, mode: Mode) -> Option<Want> {
-        let first = || {
-            let mut open = self.book.open().filter(|i| self.requires(i, mode));
-            open.find(|i| mode != Mode::Drain || self.is_judged(i))
-        };
         let in_maintenance = || {
             let is_held = mode == Mode::Drain && self.state.drain.is_held_by_maintenance();
             let mut open = self.book.open().filter(|_| is_held);
@@ -332,13 +338,11 @@ impl Engine {
         };
         let turn = || {
             let is_held = mode == Mode::Drain && self.state.drain.state == DrainState::Held;
-            let requires = |i: &&Incident| self.requires(i, mode) && self.is_judged(i);
-            let open = self.book.open().filter(|i| is_held && requires(i));
-            let open: Vec<&Incident> = open.collect();
+            let open: Vec<&Incident> = self.due(mode).filter(|_| is_held).collect();
             let key = |i: &&Incident| (i.id.clone(), self.is_device(i));
             self.state.drain.turn(&open, key).copied()
         };
-        let incident = in_maintenance().or_else(turn).or_else(first)?;
+        let incident = in_maintenance().or_else(turn).or_else(|| self.due(mode).next())?;
         let reason = reason(incident, "")?;
         let again = mode == Mode::Drain && incident.lift.is_some();
         Some(Want {
@@ -359,13 +363,14 @@ impl Engine {
     /// holds.
     fn to_comment(&self) -> Option<Want> {
         self.wanted(Mode::Comment).or_else(|| {
-            // Without the cause, which changes: each text is a write.
+            // Without the cause and the turn, which change: each text is a write.
             self.state.drain.held.filter(|by| *by != HeldBy::Pause)?;
-            let want = self.wanted(Mode::Drain)?;
-            let incident = self.book.open().find(|i| i.id == want.incident)?;
+            let incident = self.due(Mode::Drain).next()?;
             Some(Want {
+                incident: incident.id.clone(),
                 reason: reason(incident, " held by the limit on drains")?,
-                ..want
+                in_maintenance: false,
+                is_device: false,
             })
         })
     }

@@ -193,8 +193,8 @@ pub struct Finding {
     pub jobs: Vec<String>,
     /// Whether the evidence names processes that are in none of these jobs.
     pub others: bool,
-    /// No recording of such hardware has proven its check: at most a comment. Set by the engine for GPUs.
-    pub unproven: bool,
+    /// At most a comment, whatever the mode of its check. Set by the engine for GPUs of which no recording has proven it.
+    pub comments_only: bool,
 }
 
 impl Finding {
@@ -218,7 +218,7 @@ impl Finding {
             device: false,
             jobs: Vec::new(),
             others: false,
-            unproven: false,
+            comments_only: false,
         }
     }
 

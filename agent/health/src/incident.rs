@@ -106,9 +106,9 @@ pub struct Seen {
     /// Earlier records do not know it.
     #[serde(default = "unknown")]
     pub others: bool,
-    /// No recording of such hardware has proven its check: at most a comment.
-    #[serde(default)]
-    pub unproven: bool,
+    /// At most a comment, whatever the mode of its check.
+    #[serde(default, rename = "unproven")]
+    pub comments_only: bool,
 }
 
 const fn unknown() -> bool {
@@ -144,7 +144,7 @@ impl Seen {
             key: finding.key,
             jobs: finding.jobs,
             others,
-            unproven: finding.unproven,
+            comments_only: finding.comments_only,
         }
     }
 
@@ -159,7 +159,7 @@ impl Seen {
         self.drains |= finding.drains;
         self.verify |= finding.verify;
         self.device |= finding.device;
-        self.unproven |= finding.unproven;
+        self.comments_only |= finding.comments_only;
         self.key = finding.key.or(self.key.take());
         self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {
@@ -216,7 +216,7 @@ impl Seen {
             key: self.key.clone(),
             evidence: self.evidence.last().cloned().unwrap_or_default(),
             jobs: self.jobs.clone(),
-            unproven: self.unproven,
+            comments_only: self.comments_only,
         })
     }
 

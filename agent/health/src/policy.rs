@@ -99,8 +99,7 @@ impl Policy {
         }
     }
 
-    /// The mode of a finding: that of its check, and at most `comment` while no recording of such hardware has proven the
-    /// check.
+    /// The mode of a finding: that of its check, and at most `comment` for some.
     pub(super) fn of(&self, seen: &Seen) -> Mode {
         capped(self.effective(&seen.check), seen)
     }
@@ -118,12 +117,8 @@ impl Policy {
 
     /// Whether the findings of a check require no act in any mode: it observes by default, and the site enables no more.
     pub(super) fn only_observes(&self, id: &str) -> bool {
-        let mode = if checks::is_of_site(id) {
-            self.own(id)
-        } else {
-            self.effective(id)
-        };
-        mode == Mode::Observe && checks::check(id).is_some_and(|c| c.may.by_default() == Mode::Observe)
+        // Without `health.mode`, which may be raised while a finding is open.
+        self.own(id) == Mode::Observe && checks::check(id).is_some_and(|c| c.may.by_default() == Mode::Observe)
     }
 
     /// The mode of an incident: the highest of its unresolved findings. `None`: no finding requires a drain.
@@ -139,7 +134,7 @@ impl Policy {
 }
 
 fn capped(mode: Mode, seen: &Seen) -> Mode {
-    if seen.unproven {
+    if seen.comments_only {
         mode.min(Mode::Comment)
     } else {
         mode

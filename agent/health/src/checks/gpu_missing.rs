@@ -2,6 +2,7 @@
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
+use super::expected::unexpected;
 use super::{Check, Expected, May, Scope, Version, Watch};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Joins, Rank, Remedy};
@@ -21,7 +22,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     fires_when: "A GPU of `health.gpu_addresses` is not on the PCI bus or does not respond there. Or fewer GPUs are on the bus than `health.expect.gpus`. Fewer than Slurm's Gres lists: shown, never drains.",
     lasting: "2 consecutive readings, at least 10 s",
-    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected.",
+    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected. Or at least 100 s, with the GPU no longer in the configuration.",
     ignored_when: "GPUs bound to another driver (vfio-pci), and incomplete PCI listings. `health.expect.gpus`, if as many addresses are configured. The count of Gres, if it lists MIG instances, shards or MPS.",
     scope: Scope::Node,
     may: May::Drain,
@@ -45,6 +46,10 @@ impl Watch for Missing {
             doubt: format!("the GPU at {address} is not on the PCI bus, although its incident was cleared"),
         })
         .collect()
+    }
+
+    fn owns(&self, key: &str) -> bool {
+        PciAddress::parse(key).is_some()
     }
 }
 
@@ -92,6 +97,13 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
         pace: &USUAL,
         finding: Box::new(move |_| count_finding(host, gres)),
     });
+    let configured = &judge.site.settings.gpu_addresses;
+    for key in &judge.bad {
+        if let Some(address) = PciAddress::parse(key).filter(|address| !configured.contains(address)) {
+            let subject = Subject::gpu(gpu_label(inventory, &address));
+            judged.push(unexpected(judge, &CHECK, key.clone(), subject));
+        }
+    }
     judged
 }
 

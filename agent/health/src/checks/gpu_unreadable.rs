@@ -35,4 +35,6 @@ static RULE: Rule = Rule {
         // Checks gpu-down and gpu-driver-unusable, and a diagnostic.
         _ => Meaning::Other,
     },
+    // Check `reading-blocked` writes the comment.
+    late: Meaning::Shown,
 };

@@ -330,7 +330,7 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
         },
         count: last.count.max(1),
         evidence: format!("kernel log: {}", last.line),
-        unproven: id.starts_with(AMD),
+        comments_only: id.starts_with(AMD),
         ..Finding::of_condition(check.id, subject)
     }
 }

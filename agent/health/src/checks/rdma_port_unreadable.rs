@@ -37,6 +37,8 @@ static RULE: Rule = Rule {
         "gone" => Meaning::Other,
         _ => Meaning::Fault,
     },
+    // Check `reading-blocked` writes the comment.
+    late: Meaning::Shown,
 };
 
 fn in_use(judge: &Judge<'_>, subject: &Subject) -> bool {

@@ -21,14 +21,18 @@ pub(super) struct Rule {
     pub(super) in_use: fn(&Judge<'_>, &Subject) -> bool,
     /// What an error of the device means, by its word.
     pub(super) means: fn(&str) -> Meaning,
+    /// What a late reading means.
+    pub(super) late: Meaning,
 }
 
-/// What an error of a device means.
+/// What it means that a device cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A fault of the device.
     Fault,
-    /// A fault that never drains: of the installation, or too slow.
+    /// At most a comment, whatever the mode of the check.
+    Comment,
+    /// A finding that requires no act.
     Shown,
     /// Another check judges it, or it is no fault.
     Other,
@@ -53,9 +57,10 @@ pub(super) fn conditions<'a>(judge: &Judge<'a>, rule: &'static Rule) -> Vec<Judg
         let devices = collector.devices.iter().filter(|d| d.subject.kind == rule.kind);
         let mut listed = Vec::new();
         for device in devices {
-            let key = format!("{} {} {}", rule.id, collector.spec.name, device.subject);
-            listed.push(key.clone());
-            judged.push(one(judge, rule, (collector, device), key));
+            for judged_one in both(judge, rule, (collector, device)) {
+                listed.push(judged_one.key.clone());
+                judged.push(judged_one);
+            }
         }
         // Another check reports devices that are gone.
         let of_collector = format!("{} {} ", rule.id, collector.spec.name);
@@ -68,46 +73,64 @@ pub(super) fn conditions<'a>(judge: &Judge<'a>, rule: &'static Rule) -> Vec<Judg
     judged
 }
 
-/// The error of a device: its word, its text, and whether it may drain.
+/// Why a device is unreadable: a word and a text.
 struct Fault {
     reason: String,
     text: String,
-    drains: bool,
+    means: Meaning,
 }
 
-fn one<'a>(
+/// A device has two conditions: a fault that may drain, and one that may not. Each counts its own readings, so that a fault
+/// that follows a late reading drains like any other.
+fn both<'a>(
     judge: &Judge<'a>,
     rule: &'static Rule,
     (collector, device): (&CollectorState, &DeviceState),
-    key: String,
-) -> Judged<'a> {
+) -> [Judged<'a>; 2] {
     let at = judge.snapshot.at;
-    let fault = fault(collector, device, rule, at).filter(|_| (rule.in_use)(judge, &device.subject));
-    let reading = match &fault {
-        Some(_) => Reading::Bad,
-        None if collector.device_up(device, at) == Some(true) && device.late.is_none() => Reading::Good,
-        None => Reading::Unknown,
+    let is_good = collector.device_up(device, at) == Some(true) && device.late.is_none();
+    let in_use = (rule.in_use)(judge, &device.subject);
+    let fault = late(collector, device, rule, at).filter(|_| !has_fault(device, rule));
+    let fault = fault.or_else(|| error(collector, device, rule)).filter(|_| in_use);
+    let (drains, shown) = match fault {
+        Some(fault) if fault.means == Meaning::Fault => (Some(fault), None),
+        other => (None, other),
     };
-    judged_of(judge, rule, (key, device.subject.clone()), reading, fault)
+    let key = format!("{} {} {}", rule.id, collector.spec.name, device.subject);
+    let shown_key = format!("{key} shown");
+    [(key, drains), (shown_key, shown)].map(|(key, fault)| {
+        let reading = match &fault {
+            Some(_) => Reading::Bad,
+            None if is_good => Reading::Good,
+            None => Reading::Unknown,
+        };
+        judged_of(judge, rule, (key, device.subject.clone()), reading, fault)
+    })
 }
 
-fn fault(collector: &CollectorState, device: &DeviceState, rule: &Rule, at: Duration) -> Option<Fault> {
-    if let Some(late) = device.late.as_ref().filter(|late| is_asleep(late)) {
-        let since = at.saturating_sub(late.since).as_secs();
-        let is_slow = device.took >= PATIENCE;
-        if is_slow || !device.shown(at, collector.max_age()) {
-            return Some(Fault {
-                reason: if is_slow { "slow" } else { "no answer" }.to_owned(),
-                text: format!(
-                    "nodewarden_device_late_seconds {since}{}, expected less than {}; the last reading took {:.1} s",
-                    late.waits(),
-                    PATIENCE.as_secs(),
-                    device.took.as_secs_f64()
-                ),
-                drains: false,
-            });
-        }
-    }
+/// Whether its last completed reading failed by a fault that may drain. It counts also while the next one is late.
+fn has_fault(device: &DeviceState, rule: &Rule) -> bool {
+    let reason = device.error.as_ref().map(|(reason, _)| reason);
+    reason.is_some_and(|reason| (rule.means)(reason) == Meaning::Fault)
+}
+
+fn late(collector: &CollectorState, device: &DeviceState, rule: &Rule, at: Duration) -> Option<Fault> {
+    let late = device.late.as_ref().filter(|late| is_asleep(late))?;
+    let since = at.saturating_sub(late.since).as_secs();
+    let is_slow = device.took >= PATIENCE;
+    (is_slow || !device.shown(at, collector.max_age())).then(|| Fault {
+        reason: if is_slow { "slow" } else { "no answer" }.to_owned(),
+        text: format!(
+            "nodewarden_device_late_seconds {since}{}, expected less than {}; the last reading took {:.1} s",
+            late.waits(),
+            PATIENCE.as_secs(),
+            device.took.as_secs_f64()
+        ),
+        means: rule.late,
+    })
+}
+
+fn error(collector: &CollectorState, device: &DeviceState, rule: &Rule) -> Option<Fault> {
     let (reason, text) = device.error.as_ref()?;
     let means = (rule.means)(reason);
     (means != Meaning::Other).then(|| Fault {
@@ -116,7 +139,7 @@ fn fault(collector: &CollectorState, device: &DeviceState, rule: &Rule, at: Dura
             "nodewarden_device_error_info{{collector=\"{}\",reason=\"{reason}\"}} 1, expected none: {text}",
             collector.spec.name
         ),
-        drains: means == Meaning::Fault,
+        means,
     })
 }
 
@@ -140,13 +163,15 @@ fn judged_of<'a>(
         at: judge.snapshot.at,
         pace: &PACE,
         finding: Box::new(move |_| {
-            let (detail, evidence, drains) = fault.map_or_else(Default::default, |f| {
-                (format!("cannot be read: {}", f.reason), f.text, f.drains)
-            });
+            let (reason, evidence, means) = fault.map_or_else(
+                || (String::new(), String::new(), Meaning::Shown),
+                |f| (f.reason, f.text, f.means),
+            );
             Finding {
-                detail,
+                detail: format!("cannot be read: {reason}"),
                 remedy: Remedy::Inspect,
-                drains,
+                drains: means != Meaning::Shown,
+                comments_only: means == Meaning::Comment,
                 joins: Joins::Attaches,
                 evidence,
                 ..Finding::of_condition(rule.id, found)

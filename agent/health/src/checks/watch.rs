@@ -101,6 +101,11 @@ pub trait Watch: Send + Sync {
         Vec::new()
     }
 
+    /// Whether the key of a condition that does not begin with the check's id is the check's.
+    fn owns(&self, _key: &str) -> bool {
+        false
+    }
+
     /// Results of a snapshot that precede its conditions: earlier reports that it confirms.
     fn before(&mut self, _judge: &Judge<'_>) -> Vec<Said> {
         Vec::new()

@@ -267,7 +267,7 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         evidence: text.to_owned(),
         jobs: Vec::new(),
         others: false,
-        unproven: false,
+        comments_only: false,
         verify: row.verify,
         device: row.device,
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
 use crate::book::Known;
-use crate::checks::{Forget, rdma_scope};
+use crate::checks::{Forget, Watch, rdma_scope};
 use crate::condition::{Turn, device_of};
 use crate::incident::Status;
 use crate::judge::{Judge, Keep};
@@ -47,7 +47,7 @@ impl Engine {
         }
         for (check, watch) in self.checks.each() {
             self.streaks.begin();
-            let judge = judge(of_check(&self.state.bad, check.id));
+            let judge = judge(of_check(&self.state.bad, check.id, watch.as_ref()));
             for judged in rdma_scope::limit(&judge, check, watch.look(&judge)) {
                 if let Some(turn) = self.streaks.take(&mut self.state.bad, check.id, &judged) {
                     turned.push((turn, judged.key, (judged.finding)(turn.run())));
@@ -68,8 +68,12 @@ impl Engine {
             self.out.dirty = true;
             match turn {
                 Turn::Bad(_) => {
-                    finding.key = Some(key);
-                    self.find(finding);
+                    finding.key = Some(key.clone());
+                    if !self.find(finding) {
+                        // No incident shows it: its count starts again.
+                        self.state.bad.remove(&key);
+                        self.streaks.forget(&key);
+                    }
                 }
                 Turn::Good(_) => {
                     self.book.well(&key, &finding, self.now.wall);
@@ -170,9 +174,9 @@ impl Engine {
     }
 }
 
-/// The conditions whose keys start with the check's id.
-fn of_check(bad: &BTreeSet<String>, check: &str) -> Vec<String> {
-    let from = bad.range(format!("{check} ")..);
-    let of = from.take_while(|key| key.strip_prefix(check).is_some_and(|rest| rest.starts_with(' ')));
+/// The conditions of a check: their keys start with its id, or are its own.
+fn of_check(bad: &BTreeSet<String>, check: &str, watch: &dyn Watch) -> Vec<String> {
+    let starts = |key: &str| key.strip_prefix(check).is_some_and(|rest| rest.starts_with(' '));
+    let of = bad.iter().filter(|key| starts(key) || watch.owns(key));
     of.cloned().collect()
 }

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use collectors::event::{Recovery, Sxid};
-use collectors::{BootId, EventBody};
+use collectors::{BootId, EventBody, Subject, SubjectKind};
 
 use super::sim::*;
+use crate::book::{MAX_DRAINING, MAX_OPEN};
+use crate::engine::Engine;
+use crate::finding::Finding;
 use crate::{Input, Mode};
 
 #[test]
@@ -104,7 +107,7 @@ fn forged_lines_about_countless_gpus_fill_no_memory() {
     sim.xid(79);
     sim.pass(2);
     let view = sim.engine.view();
-    assert_eq!(view.incidents.len(), 256);
+    assert_eq!(view.incidents.len(), MAX_OPEN + MAX_DRAINING);
     assert_eq!(view.ledger.xids.len(), 128);
     assert!(view.ledger.uncounted > 0);
     assert!(sim.disk.unwrap().len() < 500_000);
@@ -381,4 +384,32 @@ fn an_xid_is_dated_by_its_line_where_it_is_read_late_and_else_by_its_reading() {
         sim.engine.view().ledger.xids[&format!("pci:{GPU}")][&31].last,
         now
     );
+}
+
+#[test]
+fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is_found_later() {
+    let mut sim = Sim::expecting(GPU2);
+    let fill = |sim: &mut Sim, n: usize, drains: bool| {
+        for n in 0..n {
+            let subject = Subject::new(SubjectKind::Mount, &format!("/{drains}/{n}"));
+            let finding = Finding {
+                drains,
+                ..Finding::of_condition("mount-full", subject)
+            };
+            let settle = Duration::from_secs(30);
+            let frame = Engine::frame(&sim.engine.boot, sim.now, settle);
+            sim.engine.book.take(finding, frame);
+        }
+    };
+    fill(&mut sim, MAX_OPEN + 9, false);
+    assert_eq!((sim.engine.book.open().count(), sim.engine.book.dropped), (MAX_OPEN, 9));
+    fill(&mut sim, MAX_DRAINING, true);
+    assert_eq!(sim.engine.book.dropped, 9);
+    sim.remove_gpu(GPU2);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0, "no room");
+    assert!(sim.engine.book.dropped > 9);
+    sim.engine.book.incidents.clear();
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
 }

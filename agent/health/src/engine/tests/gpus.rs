@@ -637,3 +637,17 @@ fn clearing_what_is_still_off_the_bus_makes_no_node_healthy() {
     sim.pass(120);
     assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
 }
+
+#[test]
+fn a_gpu_that_leaves_the_configuration_ends_its_finding() {
+    let mut sim = Sim::expecting(GPU2);
+    sim.remove_gpu(GPU2);
+    sim.pass(60);
+    assert!(sim.slurm.is_drained());
+    sim.config.gpu_addresses.clear();
+    sim.reload();
+    sim.pass(180);
+    let stands = sim.engine.book.open().any(|i| i.standing().next().is_some());
+    assert!(!stands, "{:?}", sim.incidents());
+    assert!(sim.slurm.is_drained(), "no test has verified the repair");
+}

@@ -84,6 +84,7 @@ fn incidents_that_are_held_have_their_turns() {
         seen.insert(sim.engine.view().drain.incident);
     }
     assert_eq!(seen.len(), 2, "each has its turn");
+    assert_eq!(sim.slurm.comments, 1, "the comment does not follow the turns");
     assert!(sim.slurm.tries < 80, "{}", sim.slurm.tries);
 }
 

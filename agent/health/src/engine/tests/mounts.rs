@@ -103,3 +103,33 @@ fn a_full_disk_is_a_finding_after_5_min_and_one_with_1_percent_is_not() {
         assert_eq!(sim.slurm.drains, 0);
     }
 }
+
+#[test]
+fn a_check_that_the_site_lets_drain_drains_when_the_mode_of_all_is_raised_later() {
+    let mut settings = config(Mode::Observe);
+    settings.checks.insert("mount-full".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    disk(&mut sim, false, Ok((1, 500)));
+    sim.pass(400);
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 0));
+    sim.config.mode = Mode::Drain;
+    sim.reload();
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn a_late_mount_is_a_comment_and_a_stale_one_after_it_drains_where_the_site_permits_it() {
+    let mut settings = config(Mode::Drain);
+    settings.checks.insert("mount-unresponsive".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    disk(&mut sim, false, FREE);
+    sim.pass(60);
+    disk(&mut sim, false, Err("slow"));
+    sim.pass(600);
+    let comment = sim.slurm.comment.clone().unwrap_or_default();
+    assert!(comment.contains("cannot be read: slow"), "{comment}");
+    assert_eq!(sim.slurm.drains, 0);
+    disk(&mut sim, false, Err("stale"));
+    sim.pass(180);
+    assert_eq!(sim.slurm.drains, 1, "{:?}", sim.incidents());
+}

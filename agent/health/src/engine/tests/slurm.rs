@@ -35,6 +35,8 @@ pub(super) struct Slurm {
     pub(super) trouble: VecDeque<Trouble>,
     late: Vec<Action>,
     pub(super) comment: Option<String>,
+    /// How often it was written.
+    pub(super) comments: u32,
     pub(super) extra: Option<String>,
     /// This version has Extra.
     pub(super) has_extra: bool,
@@ -68,6 +70,7 @@ impl Slurm {
             trouble: VecDeque::new(),
             late: Vec::new(),
             comment: None,
+            comments: 0,
             extra: None,
             has_extra: true,
             reason_at: 1_699_999_999,
@@ -234,7 +237,10 @@ impl Slurm {
                 self.flags.remove(&Flag::Drain);
                 self.undrains += 1;
             }
-            Action::Comment { text, .. } => self.comment = Some(text.as_str().to_owned()),
+            Action::Comment { text, .. } => {
+                self.comment = Some(text.as_str().to_owned());
+                self.comments += 1;
+            }
             Action::Uncomment { .. } => self.comment = None,
         }
         let mut node = self.node();

@@ -136,3 +136,31 @@ fn a_gpu_whose_readings_take_4_s_is_a_finding() {
     sim.pass(300);
     assert_eq!(sim.incidents(), ["cannot be read: slow open"]);
 }
+
+#[test]
+fn a_fault_that_follows_late_readings_drains_where_the_site_permits_it() {
+    let mut settings = config(Mode::Drain);
+    settings.checks.insert("gpu-unreadable".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    sim.host.driven = vec![gpu(None)];
+    sim.pass(900);
+    let since = sim.now.boottime;
+    sim.host.driven[0].late = Some(('S', "futex_wait", since));
+    sim.host.driven[0].read_at = Some(since);
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["cannot be read: no answer open"]);
+    assert!(!sim.slurm.is_drained());
+    sim.host.driven = vec![gpu(Some("timeout"))];
+    sim.pass(110);
+    assert!(!sim.slurm.is_drained(), "as in a reset");
+    sim.pass(60);
+    assert!(sim.slurm.is_drained(), "{:?}", sim.incidents());
+    // The next reading is late: the last one still failed.
+    sim.host.driven[0].late = Some(('S', "futex_wait", sim.now.boottime));
+    sim.pass(300);
+    assert!(sim.slurm.is_drained());
+    sim.host.driven = vec![gpu(None)];
+    sim.pass(120);
+    assert_eq!(sim.engine.book.open().count(), 0, "{:?}", sim.incidents());
+    assert!(!sim.slurm.is_drained());
+}
