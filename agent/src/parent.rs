@@ -272,7 +272,8 @@ impl Parent {
             self.start_daemon()?;
         }
         if let Some(link) = &self.link {
-            self.children.tend_workers(link);
+            self.children
+                .tend_workers(link, &self.setup.loaded.config.collectors);
         }
         Ok(None)
     }

@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Helper;
-use collectors::sys::root;
-use collectors::{DOMAINS, Domain, Env};
+use collectors::{DOMAINS, Domain, Env, Settings};
 use nix::unistd::Pid;
 
 use super::holders::SlotHolders;
@@ -339,7 +338,7 @@ impl Children {
     }
 
     /// Starts missing workers, and reports them to the daemon.
-    pub fn tend_workers(&mut self, link: &Packets) {
+    pub fn tend_workers(&mut self, link: &Packets, settings: &Settings) {
         if !self.ready {
             return;
         }
@@ -353,7 +352,7 @@ impl Children {
                 continue;
             }
             if worker.due() <= Instant::now() {
-                if !worker.is_here() {
+                if !worker.domain.may_be_here(&worker.env, settings) {
                     worker.backoff.due = Instant::now() + ABSENT_RETRY;
                     worker.tell_down(link, WorkerDown::Absent);
                     continue;
@@ -374,10 +373,6 @@ impl WorkerProcess {
     /// When it may be started.
     fn due(&self) -> Instant {
         self.grace.map_or(self.backoff.due, |at| at.max(self.backoff.due))
-    }
-
-    fn is_here(&self) -> bool {
-        root::has_source(&self.env, self.domain.only_with)
     }
 
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
@@ -565,20 +560,6 @@ mod tests {
         children.daemon = Some((GONE, Instant::now()));
         children.ready = true;
         children
-    }
-
-    #[test]
-    fn a_worker_runs_where_the_tree_it_reads_has_its_source() {
-        let root = tempfile::tempdir().unwrap();
-        let is_here = |name: &str| {
-            let ids = Ids { uid: 1, gid: 1 };
-            let children = Children::new(ids, PathBuf::new(), &Env::with_sysroot(root.path()));
-            let found = children.workers.iter().find(|w| w.domain.name == name);
-            found.map(WorkerProcess::is_here)
-        };
-        assert_eq!((is_here("lustre"), is_here("host")), (Some(false), Some(true)));
-        std::fs::create_dir_all(root.path().join("sys/module/lnet")).unwrap();
-        assert_eq!((is_here("lustre"), is_here("gpfs")), (Some(true), Some(false)));
     }
 
     /// The end of its helpers let it start at once, 100 times a second.

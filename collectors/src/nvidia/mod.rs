@@ -21,6 +21,8 @@ mod scan;
 mod settings;
 mod simple;
 
+pub(crate) use settings::LIBRARY;
+
 use std::sync::Arc;
 use std::time::Duration;
 
