@@ -14,7 +14,7 @@ use sys::terminal;
 
 pub(crate) use colour::{Colour, ColourArgs, Paint};
 pub(crate) use table::{Cell, Table};
-pub(crate) use text::{bytes, clean, columns, cut, is_hidden, wrapped};
+pub(crate) use text::{bit_rate, bytes, clean, columns, cut, is_hidden, wrapped};
 
 /// Widest line, in columns.
 pub(crate) const WIDTH: usize = 100;

@@ -2,7 +2,7 @@
 
 use super::Mode;
 use super::book::Book;
-use super::checks::is_of_site;
+use super::checks::{is_of_site, xid};
 use super::drain::State as DrainState;
 use super::finding;
 use super::incident::{Incident, Seen, Status};
@@ -99,6 +99,7 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
         could: policy.could_of(incident).unwrap_or_else(|| policy.could(&check)),
         check,
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
+        meaning: root.map_or_else(String::new, |r| meaning(policy, r)),
         act: incident.remedy().word().to_owned(),
         acts: incident.drains(),
         drains: policy.mode_of(incident) == Some(Mode::Drain),
@@ -115,6 +116,13 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
             .as_ref()
             .map(|a| (a.by.clone(), a.at, a.reason.clone())),
     }
+}
+
+/// Of the detail `xid79`: the words of its row.
+fn meaning(policy: &Policy, seen: &Seen) -> String {
+    let code = seen.detail.strip_prefix("xid").filter(|_| seen.check == xid::CHECK.id);
+    let row = code.and_then(|code| policy.site.xids.row(code.parse().ok()?));
+    row.map_or_else(String::new, |row| row.meaning.clone())
 }
 
 fn finding(seen: &Seen) -> FindingView {

@@ -60,6 +60,9 @@ pub struct IncidentView {
     pub check: String,
     /// That finding's code or detail: `xid79`.
     pub detail: String,
+    /// What an Xid means, in words; empty for other findings.
+    #[serde(default)]
+    pub meaning: String,
     /// The remedy: `reboot`, `reset-gpu`, ...
     pub act: String,
     /// Whether any finding requires an act: a drain, or a comment where the check does not drain.
@@ -84,6 +87,17 @@ pub struct IncidentView {
     pub history: Vec<(i64, String)>,
     /// Its acknowledgement: operator, time and reason.
     pub ack: Option<(String, i64, String)>,
+}
+
+impl IncidentView {
+    /// Its detail with the meaning: `xid79: GPU has fallen off the bus`.
+    pub fn explained(&self) -> String {
+        if self.meaning.is_empty() {
+            self.detail.clone()
+        } else {
+            format!("{}: {}", self.detail, self.meaning)
+        }
+    }
 }
 
 /// One finding.

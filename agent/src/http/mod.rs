@@ -8,6 +8,7 @@ pub mod control;
 mod linger;
 mod plan;
 mod routes;
+mod runbooks;
 mod server;
 mod status;
 mod waiting;

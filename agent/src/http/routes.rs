@@ -14,6 +14,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::Core;
+use super::runbooks::{self, Runbook};
 use super::status::{self, StatusReport};
 use model::snapshot::{Presence, Snapshot};
 
@@ -55,7 +56,10 @@ impl<C: Core> Routes<C> {
             "/-/ready" if ready(&self.core.page().snapshot) => plain(StatusCode::OK, "ready\n"),
             "/-/ready" => plain(StatusCode::SERVICE_UNAVAILABLE, "no worker has answered yet\n"),
             "/api/v1/status" => self.status_json(),
-            _ => self.status_page(),
+            _ => match runbooks::at(path) {
+                Some(runbook) => runbook_page(runbook),
+                None => self.status_page(),
+            },
         }
     }
 }
@@ -68,16 +72,7 @@ impl<C: Core> Routes<C> {
     }
 
     fn status_page(&self) -> Response<Full<Bytes>> {
-        let mut page = response(StatusCode::OK, HTML, status::render(&self.report()));
-        for (name, value) in [
-            (CONTENT_SECURITY_POLICY, status::CONTENT_SECURITY_POLICY),
-            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (REFERRER_POLICY, "no-referrer"),
-            (CACHE_CONTROL, "no-store"),
-        ] {
-            page.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        page
+        html(status::render(&self.report()), "no-store")
     }
 
     fn status_json(&self) -> Response<Full<Bytes>> {
@@ -92,6 +87,24 @@ impl<C: Core> Routes<C> {
             }
         }
     }
+}
+
+/// It changes with the program only.
+fn runbook_page(runbook: &Runbook) -> Response<Full<Bytes>> {
+    html(runbooks::render(runbook), "max-age=3600")
+}
+
+fn html(page: String, cache: &'static str) -> Response<Full<Bytes>> {
+    let mut page = response(StatusCode::OK, HTML, page);
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, status::CONTENT_SECURITY_POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, cache),
+    ] {
+        page.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    page
 }
 
 /// The answer to an invalid request, for all pages.
@@ -137,7 +150,7 @@ fn refuse<B>(
 
 /// Whether the page exists; the pages of other exporters are known to the encoder.
 fn is_page(path: &str) -> bool {
-    PAGES.contains(&path) || path.starts_with("/metrics/")
+    PAGES.contains(&path) || path.starts_with("/metrics/") || runbooks::at(path).is_some()
 }
 
 /// Whether any worker has answered.

@@ -60,6 +60,7 @@ pub(crate) fn view() -> View {
             pci: "0000:3b:00.0".to_owned(),
             check: "gpu_xid".to_owned(),
             detail: "xid79 \"fell\"\n".to_owned(),
+            meaning: "GPU has fallen off the bus".to_owned(),
             act: "reboot".to_owned(),
             acts: true,
             drains: true,

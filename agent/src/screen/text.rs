@@ -42,6 +42,13 @@ pub(crate) fn bytes(mut size: f64) -> String {
     format!("{size:.1} {unit}")
 }
 
+/// The rate of a link in bytes per second, as bits.
+pub(crate) fn bit_rate(rate: f64) -> String {
+    let gigabits = rate * 8.0 / 1e9;
+    let digits = usize::from(gigabits < 10.0);
+    format!("{gigabits:.digits$} Gb/s")
+}
+
 /// One clean line, cut at the width with a mark.
 pub(crate) fn cut(text: &str, room: usize) -> String {
     let clean = clean(text);

@@ -2,6 +2,7 @@
 
 mod gpus;
 mod mounts;
+mod ports;
 
 use crate::cli::why;
 use crate::http::control::{CollectorView, CommandView, NodeStatus, WorkerView};
@@ -25,6 +26,7 @@ pub(in crate::cli) fn show(status: &NodeStatus, now: ReplyTime, screen: &Screen)
         head(status, now, screen),
         incidents(status, screen),
         gpus::table(&status.gpus, screen),
+        ports::table(&status.ports, screen),
         mounts::table(&status.mounts, screen),
         collectors(&status.collectors, screen),
         workers(&status.workers, screen),

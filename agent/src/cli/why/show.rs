@@ -63,7 +63,7 @@ fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> Stri
     let mut table = Table::default();
     let mut fact =
         |name: &str, text: String| table.row(vec![Cell::painted(Paint::Faint, name), Cell::new(text)]);
-    fact("what", format!("{}: {}", i.check, i.detail));
+    fact("what", format!("{}: {}", i.check, i.explained()));
     for (field, text) in check.into_iter().flat_map(checks::Check::conditions) {
         fact(field, text.to_owned());
     }

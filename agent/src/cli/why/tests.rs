@@ -44,7 +44,7 @@ fn an_incident_is_shown_from_evidence_to_remedy() {
     let expected = format!(
         "\
 incident abcdefgh  open
-  what          xid: xid79
+  what          xid: xid79: GPU has fallen off the bus
                 CONDITION
   subject       gpu GPU-1
   since         {at} (60 min ago)

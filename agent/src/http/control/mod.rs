@@ -5,6 +5,7 @@ mod device_values;
 pub mod gpus;
 mod limits;
 pub mod mounts;
+pub mod ports;
 mod profile;
 mod proto;
 mod refused;
@@ -32,6 +33,7 @@ use sys::send;
 
 pub use gpus::GpuView;
 pub use mounts::MountView;
+pub use ports::PortView;
 pub use proto::{CollectorView, CommandView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
 pub(super) use viewer::is_of_jobs;
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gpus::GpuView;
 use super::mounts::MountView;
+use super::ports::PortView;
 use crate::own;
 use crate::own::Page;
 use health::Mode;
@@ -102,6 +103,9 @@ pub struct NodeStatus {
     pub view: View,
     /// GPUs, by the index of their driver.
     pub gpus: Vec<GpuView>,
+    /// RDMA ports, by name.
+    #[serde(default)]
+    pub ports: Vec<PortView>,
     /// Probed filesystems, by mount point.
     #[serde(default)]
     pub mounts: Vec<MountView>,
@@ -197,6 +201,7 @@ impl NodeStatus {
             mode: page.facts.mode,
             view: View::clone(&page.view),
             gpus: super::gpus::of(snapshot, &page.view),
+            ports: super::ports::of(snapshot),
             mounts: super::mounts::of(snapshot),
             collectors: snapshot
                 .collectors

@@ -6,17 +6,20 @@ use collectors::COLLECTORS;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::drain::DrainReport;
-use super::{CollectorReport, CommandReport, IncidentReport, LateDevice, StatusReport, WorkerReport};
-use crate::http::control::{GpuView, MountView};
+use super::{
+    ClosedReport, CollectorReport, CommandReport, IncidentReport, LateDevice, StatusReport, WorkerReport,
+};
+use crate::http::control::{GpuView, MountView, PortView};
+use crate::http::runbooks;
 use crate::screen::{self, is_hidden};
 use health::Mode;
 use health::verdict::Health;
 
-const STYLE: &str = include_str!("page.css");
+pub(in crate::http) const STYLE: &str = include_str!("page.css");
 
 /// Nothing may be loaded or sent, and only our own style (by its digest) applies.
 pub(in crate::http) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-YOBpJjQCJ+CBvmEAfwveYQiAo8uqBDLiYljwMSk7d7c='; \
+     style-src 'sha256-qBUNJsxQwZ3Dmu/2Yp4B88m8ri2aUzjh7Wl3Q7S5gOw='; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A text with visible marks for characters that could hide or reverse what follows.
@@ -66,14 +69,16 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
                         }
                     }
                     h2 { "Open incidents: " (report.incidents.len()) }
-                    @for i in &report.incidents { (incident(i)) }
+                    @for i in &report.incidents { (incident(i, &report.gpus)) }
                     @if report.incidents.is_empty() { p class="card" { "None." } }
                     (drain(&report.drain))
                     (gpus(&report.gpus))
+                    (ports(&report.ports))
                     (mounts(&report.mounts))
                     (collectors(&report.collectors))
                     (workers(&report.workers))
                     (commands(&report.commands))
+                    (closed(&report.closed))
                     (links())
                     p class="soft" {
                         "nodewarden " (report.nodewarden) ", running for " (span(age(report.at, report.started)))
@@ -86,7 +91,17 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
     page.into_string()
 }
 
-fn incident(i: &IncidentReport) -> Markup {
+/// `GPU 1 (0000:43:00.0)`, or the subject as it is.
+fn place(subject: &str, gpus: &[GpuView]) -> String {
+    let name = subject.strip_prefix("gpu ");
+    let found = name.and_then(|name| gpus.iter().find(|gpu| gpu.gpu == name && !gpu.index.is_empty()));
+    found.map_or_else(
+        || visible(subject),
+        |gpu| visible(&format!("GPU {} ({})", gpu.index, gpu.pci)),
+    )
+}
+
+fn incident(i: &IncidentReport, gpus: &[GpuView]) -> Markup {
     let effect = match (i.acts, i.mode) {
         (false, _) => "never drains the node",
         (true, "drain") => "drain: drains the node",
@@ -96,14 +111,21 @@ fn incident(i: &IncidentReport) -> Markup {
     };
     html! {
         article.card.bad[i.acts].dunno[!i.acts] {
-            h3 { (visible(&i.detail)) " on " (visible(&i.subject)) }
+            h3 {
+                (place(&i.subject, gpus)) ": "
+                @if !i.meaning.is_empty() { (visible(&i.meaning)) ", " }
+                (visible(&i.detail))
+            }
             dl {
+                dt { "Subject" } dd { (visible(&i.subject)) }
                 dt { "Remedy" } dd { b { (visible(&i.remedy)) } }
                 dt { "Open for" } dd { (span(i.age)) ", since " (time(i.since)) }
                 dt { "Mode" } dd { (effect) }
                 dt { "Ends by" } dd { (visible(&i.ends)) }
                 dt { "Check" } dd { (visible(&i.check)) }
-                @if !i.runbook.is_empty() { dt { "Runbook" } dd { (i.runbook) } }
+                @if let Some(page) = runbooks::of_check(&i.check) {
+                    dt { "Runbook" } dd { a href=(page.path) { (page.title) } }
+                }
                 dt { "Ack" } dd { @if i.acknowledged { "yes" } @else { "no" } }
                 dt { "Evidence" } dd { code { "nodewarden why " (visible(&i.id)) } }
             }
@@ -164,12 +186,38 @@ fn row(gpu: &GpuView) -> Markup {
             (number(share, " %"))
             (number(gpu.temperature, " °C"))
             (number(gpu.power, " W"))
-            td { (visible(&gpu.jobs.join(", "))) }
+            td.whole { (visible(&gpu.jobs.join(", "))) }
             td {
                 b { @if gpu.trouble.is_empty() { "ok" } @else { (visible(&gpu.trouble.join(", "))) } }
                 @if gpu.instances > 0 { ", " (gpu.instances) " instances" }
-                br;
-                span class="soft" { (visible(&gpu.name)) br; (visible(&gpu.gpu)) }
+            }
+        }
+        tr.sub {
+            td {}
+            td.soft colspan="6" { (visible(&gpu.name)) " " (visible(&gpu.pci)) br; (visible(&gpu.gpu)) }
+        }
+    }
+}
+
+fn ports(all: &[PortView]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h2 { "RDMA ports" }
+            div class="card" {
+                table {
+                    tr { th { "Port" } th.n { "Rate" } th { "State" } }
+                    @for port in all {
+                        tr class=(match (port.up, port.trouble.is_empty()) { (Some(true), true) => "", (Some(false), _) => "bad", _ => "dunno" }) {
+                            td { (visible(&port.port)) br; span class="soft" { (visible(&port.netdev)) } }
+                            td.n { @if let Some(rate) = port.rate { (screen::bit_rate(rate)) } }
+                            td {
+                                b { @if port.trouble.is_empty() { (visible(&port.state)) } @else { (visible(&port.trouble.join(", "))) } }
+                                br;
+                                span class="soft" { (visible(&port.link_layer)) " " (visible(&port.pci)) }
+                            }
+                        }
+                    }
+                }
             }
         }
     }
@@ -208,9 +256,11 @@ fn filesystem(mount: &MountView) -> Markup {
 fn collectors(all: &[CollectorReport]) -> Markup {
     let (absent, present): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.state == "absent");
     let absent: Vec<&str> = absent.iter().map(|c| c.name).collect();
+    let troubled = present.iter().filter(|c| c.state != "ok").count();
     html! {
         h2 { "Collectors" }
-        div class="card" {
+        details.card open[troubled > 0] {
+            summary { (present.len() - troubled) " ok" @if troubled > 0 { ", " b { (troubled) " not" } } }
             table {
                 tr { th { "Name" } th { "State" } th.n { "Devices" } }
                 @for c in present {
@@ -266,9 +316,12 @@ fn commands(all: &[CommandReport]) -> Markup {
 }
 
 fn workers(all: &[WorkerReport]) -> Markup {
+    let is_down = |w: &&WorkerReport| (w.pid.is_none() && w.down != "absent") || w.stuck_slots > 0;
+    let down = all.iter().filter(is_down).count();
     html! {
         h2 { "Workers" }
-        div class="card" {
+        details.card open[down > 0] {
+            summary { (all.iter().filter(|w| w.pid.is_some()).count()) " run" @if down > 0 { ", " b { (down) " in trouble" } } }
             table {
                 tr { th { "Name" } th { "State" } th.n { "Starts" } }
                 @for w in all {
@@ -291,6 +344,26 @@ fn workers(all: &[WorkerReport]) -> Markup {
     }
 }
 
+fn closed(all: &[ClosedReport]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h2 { "Closed incidents" }
+            div class="card" {
+                table {
+                    tr { th { "Incident" } th.n { "Lasted" } th.n { "Closed" } }
+                    @for i in all {
+                        tr {
+                            td.wide { (visible(&i.detail)) " on " (visible(&i.subject)) br; span class="soft" { (visible(&i.id)) } }
+                            td.n { (span(i.closed.saturating_sub(i.since))) }
+                            td.n { (span(i.age)) " ago" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn links() -> Markup {
     let metrics = COLLECTORS.iter().flat_map(|c| c.metrics.iter());
     let pages: BTreeSet<&str> = metrics.flat_map(|m| m.aliases.iter().map(|a| a.page)).collect();
@@ -301,6 +374,7 @@ fn links() -> Markup {
             a href="/metrics?tier=detail" { "Metrics, detail" } " "
             a href="/metrics?tier=debug" { "Metrics, debug" } " "
             @for page in pages { a href={ "/metrics/" (page) } { "As " (page) } " " }
+            a href=(runbooks::INDEX) { "Runbooks" } " "
             a href="/api/v1/status" { "This page as JSON" } " "
             a href="/-/ready" { "Ready" } " "
             a href="/-/healthy" { "Alive" }

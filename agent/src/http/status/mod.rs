@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::http::control::{GpuView, MountView, gpus, is_of_jobs, mounts};
+use crate::http::control::{GpuView, MountView, PortView, gpus, is_of_jobs, mounts, ports};
 use crate::own;
 use crate::own::Page;
 use health::Mode;
@@ -19,10 +19,12 @@ use health::view::IncidentView;
 use model::commands::CommandState;
 use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
-pub(super) use html::{CONTENT_SECURITY_POLICY, render};
+pub(super) use html::{CONTENT_SECURITY_POLICY, STYLE, render};
 
 /// The version of the JSON: fields may be added without a new version; none is removed or changes its meaning.
 const VERSION: u32 = 1;
+/// The most closed incidents in it.
+const MOST_CLOSED: usize = 10;
 
 /// The node's public status.
 #[derive(Debug, Serialize)]
@@ -45,8 +47,12 @@ pub(super) struct StatusReport {
     drain: drain::DrainReport,
     /// Open incidents.
     incidents: Vec<IncidentReport>,
+    /// The latest closed incidents, the last one first.
+    closed: Vec<ClosedReport>,
     /// GPUs, by the index of their driver.
     gpus: Vec<GpuView>,
+    /// RDMA ports, by name.
+    ports: Vec<PortView>,
     /// Probed filesystems, by mount point.
     mounts: Vec<MountView>,
     collectors: Vec<CollectorReport>,
@@ -84,6 +90,8 @@ struct IncidentReport {
     check: String,
     subject: String,
     detail: String,
+    /// What an Xid means, in words; empty for other findings.
+    meaning: String,
     /// `reboot`, `reset-gpu`, ...
     remedy: String,
     /// Whether it requires an act: a drain, or a comment where its check does not drain.
@@ -104,6 +112,21 @@ struct IncidentReport {
     ends: String,
     /// Its runbook; empty for a check of another release.
     runbook: &'static str,
+}
+
+/// Without the reason: an operator's may name users.
+#[derive(Debug, Serialize)]
+struct ClosedReport {
+    id: String,
+    check: String,
+    subject: String,
+    detail: String,
+    /// Start, in seconds since the epoch.
+    since: i64,
+    /// End, in seconds since the epoch.
+    closed: i64,
+    /// Time since its end, in seconds.
+    age: i64,
 }
 
 #[derive(Debug, Serialize)]
@@ -171,7 +194,9 @@ impl StatusReport {
             config_error: page.facts.config_error,
             drain: drain::DrainReport::of(&page.view.drain, wall),
             incidents: open.map(|i| incident(i, wall)).collect(),
+            closed: closed(&page.view.incidents, wall),
             gpus: gpus::of(&snapshot, &page.view),
+            ports: ports::of(&snapshot),
             mounts: mounts::of(&snapshot),
             collectors: snapshot
                 .collectors
@@ -225,12 +250,8 @@ fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
         id: i.id.clone(),
         check: i.check.clone(),
         subject: i.subject.clone(),
-        detail: if checks::is_of_site(&i.check) {
-            // What a script prints may name a user.
-            "reported by a command of the site".to_owned()
-        } else {
-            i.detail.clone()
-        },
+        detail: detail(i),
+        meaning: i.meaning.clone(),
         remedy: i.act.clone(),
         acts: i.acts,
         drains: i.drains,
@@ -242,6 +263,36 @@ fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
         ends: i.clears.clone(),
         runbook: check.map_or("", |c| c.runbook),
     }
+}
+
+fn detail(i: &IncidentView) -> String {
+    if checks::is_of_site(&i.check) {
+        // What a script prints may name a user.
+        "reported by a command of the site".to_owned()
+    } else {
+        i.detail.clone()
+    }
+}
+
+fn closed(all: &[IncidentView], wall: i64) -> Vec<ClosedReport> {
+    let mut closed: Vec<ClosedReport> = all
+        .iter()
+        .filter_map(|i| {
+            let closed = i.closed?;
+            Some(ClosedReport {
+                id: i.id.clone(),
+                check: i.check.clone(),
+                subject: i.subject.clone(),
+                detail: detail(i),
+                since: i.since,
+                closed,
+                age: wall.saturating_sub(closed).max(0),
+            })
+        })
+        .collect();
+    closed.sort_by_key(|i| std::cmp::Reverse(i.closed));
+    closed.truncate(MOST_CLOSED);
+    closed
 }
 
 /// Without its output, which may name users.

@@ -92,11 +92,57 @@ fn commands_of_the_site_are_shown_without_their_output() {
 }
 
 #[test]
+fn an_incident_names_the_place_and_its_runbook() {
+    let mut view = sample::view();
+    view.incidents[0].check = "xid".to_owned();
+    let mut page = sample::page();
+    page.view = Arc::new(view);
+    let mut report = report(&page);
+    report.gpus = vec![GpuView {
+        gpu: "GPU-1".to_owned(),
+        index: "3".to_owned(),
+        pci: "0000:3b:00.0".to_owned(),
+        ..GpuView::default()
+    }];
+    let html = render(&report);
+    for part in [
+        "<h3>GPU 3 (0000:3b:00.0): GPU has fallen off the bus, xid79",
+        "<dt>Subject</dt><dd>gpu GPU-1</dd>",
+        "<a href=\"/runbooks/xid\">xid</a>",
+    ] {
+        assert!(html.contains(part), "{part} in\n{html}");
+    }
+}
+
+#[test]
+fn closed_incidents_are_listed_without_the_reason_of_their_end() {
+    let mut view = sample::view();
+    let mut closed = view.incidents.remove(0);
+    closed.closed = Some(WALL - 60);
+    closed.clears = "alice cleared it".to_owned();
+    view.incidents = (0..12)
+        .map(|n| IncidentView {
+            id: format!("closed{n:02}"),
+            closed: Some(WALL - 60 * n),
+            ..closed.clone()
+        })
+        .collect();
+    let mut page = sample::page();
+    page.view = Arc::new(view);
+    let json = json(&page);
+    assert_eq!(json["closed"].as_array().unwrap().len(), MOST_CLOSED);
+    assert_eq!((&json["closed"][0]["id"], &json["closed"][9]["age"]), (&"closed00".into(), &540.into()));
+    let html = render(&report(&page));
+    assert!(html.contains("closed09") && !html.contains("closed10"));
+    assert!(!html.contains("alice") && !json.to_string().contains("alice"));
+}
+
+#[test]
 fn the_page_says_what_is_wrong_and_escapes_it() {
     let page = render(&report(&sample::page()));
     for part in [
         "<p class=\"verdict\">unhealthy</p>",
-        "xid79 &quot;fell&quot;\u{fffd} on gpu GPU-1",
+        "gpu GPU-1: GPU has fallen off the bus, xid79 &quot;fell&quot;\u{fffd}",
         "2 h 3 min, since 2023-11-14 22:13:20 UTC",
         "<b>reboot</b>",
         "observe mode: would drain",
@@ -139,9 +185,9 @@ fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
     let page = render(&report);
     for row in [
         "<tr class=\"\"><td>0</td><td class=\"n\">97 %</td><td class=\"n\">75 %</td><td class=\"n\">61 °C</td>\
-         <td class=\"n\">642 W</td><td>4712, &lt;4713&gt;</td><td><b>ok</b>, 7 instances<br><span class=\"soft\">NVIDIA &lt;H100&gt;<br>GPU-6f1c2f0e",
+         <td class=\"n\">642 W</td><td class=\"whole\">4712, &lt;4713&gt;</td><td><b>ok</b>, 7 instances</td></tr><tr class=\"sub\"><td></td><td class=\"soft\" colspan=\"6\">NVIDIA &lt;H100&gt; <br>GPU-6f1c2f0e",
         "<tr class=\"bad\"><td>?</td><td class=\"n\"></td><td class=\"n\"></td>\
-         <td class=\"n\"></td><td class=\"n\"></td><td></td><td><b>lost, xid 79</b><br><span class=\"soft\"><br>pci:0000:43:00.0</span>",
+         <td class=\"n\"></td><td class=\"n\"></td><td class=\"whole\"></td><td><b>lost, xid 79</b></td></tr><tr class=\"sub\"><td></td><td class=\"soft\" colspan=\"6\"> <br>pci:0000:43:00.0</td>",
     ] {
         assert!(page.contains(row), "{row} in\n{page}");
     }
