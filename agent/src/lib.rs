@@ -18,6 +18,7 @@ pub mod parent;
 mod random;
 pub mod runner;
 pub mod screen;
+pub mod web;
 pub mod worker;
 
 /// Identifies a build: parent, daemon and workers of different builds do not talk to each other.

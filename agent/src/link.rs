@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Loaded;
 use crate::own::NotificationCounts;
+use crate::web::WebConfig;
 use health::audit::Entry;
 use health::verdict::Health;
 use model::commands::CommandState;
@@ -21,6 +22,10 @@ pub enum ToDaemon {
     Init(Box<Init>),
     /// A listening socket from the service manager comes with the packet. [`Init::sockets`] of these packets follow.
     Socket,
+    /// The web configuration in force; `None`: `web_config_file` is not set. The first one follows [`ToDaemon::Init`].
+    Web(Option<Box<WebConfig>>),
+    /// The file of `web_config_file` has changed, and the one in force stays.
+    WebRejected,
     /// The configuration was reloaded.
     Config {
         /// The configuration in force: the new one, or the last good one.

@@ -49,6 +49,8 @@ pub fn all_metrics() -> impl Iterator<Item = &'static collectors::Metric> {
 pub struct OwnFacts {
     /// Whether the last reload was refused.
     pub config_error: bool,
+    /// Whether the file of `web_config_file` has changed and is not in force. `None`: there is no such file.
+    pub web_config_error: Option<bool>,
     /// `health.mode` in force.
     pub mode: Mode,
     /// Records that did not reach the disk.
@@ -204,6 +206,11 @@ impl Page {
             w.family(&START, |f| f.put(&[], Value::F64(facts.started)));
             w.family(&MODE, |f| f.u64(&[facts.mode.word()], 1));
             w.family(&CONFIG_ERROR, |f| f.u64(&[], facts.config_error.into()));
+            w.family(&WEB_CONFIG_ERROR, |f| {
+                if let Some(error) = facts.web_config_error {
+                    f.u64(&[], error.into());
+                }
+            });
             w.family(&STORE_ERRORS, |f| f.u64(&[], facts.store_errors));
             audit::render(facts.audit, facts.notifications, w);
             if let Some(live) = live {

@@ -10,6 +10,7 @@ pub mod notify;
 pub mod service;
 pub mod slurm;
 pub mod state;
+mod web;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,6 +29,7 @@ use crate::config::{Loaded, Origin};
 use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
 use crate::own::NotificationCounts;
 use crate::runner::Runner;
+use crate::web::WebConfig;
 use act::{ActReply, ActRunner};
 use checks::SiteChecks;
 use children::Children;
@@ -43,6 +45,7 @@ use sys::poll::{Poll, Waker};
 use sys::signals::{Signal, SignalReader};
 use sys::{dirs, files};
 use sys::{privileges, processes, sandbox};
+use web::WebFile;
 
 /// Time limit for the daemon to finish its records after an order to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -65,6 +68,8 @@ pub struct ParentSetup {
     pub loaded: Loaded,
     /// Why the configuration is not the one in the file, if so.
     pub config_error: Option<String>,
+    /// The content of its `web_config_file` and of the files that it names.
+    pub web: Option<WebConfig>,
     /// Where it is reloaded from (SIGHUP).
     pub source: Origin,
     /// What workers may read.
@@ -99,19 +104,20 @@ struct Parent {
     runner: Option<Runner>,
     notifier: Notifier,
     checks: SiteChecks,
+    web: WebFile,
     refusals: Refusals,
     /// Outlives the daemon: a restarted one gets no new burst.
     holds: Bucket,
 }
 
 /// The result of a reload.
-type Reloaded = Box<(Origin, Result<Loaded, String>)>;
+type Reloaded = Box<(Origin, Result<(Loaded, Option<WebConfig>), String>)>;
 
 /// Runs until stopped by a signal. The exit code is that of the whole program.
 ///
 /// # Errors
 /// When start-up fails: a directory, another instance, a signal or a descriptor.
-pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
+pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
     // Before any thread, so that every thread has the mask and signals arrive at the descriptor only.
     let signals = SignalReader::block()?;
     sys::signals::survive_file_limit()?;
@@ -154,6 +160,8 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let children = Children::new(daemon_ids, slots, &setup.env);
     let notifier = Notifier::new(waker.clone());
     let checks = SiteChecks::new(&setup.loaded.config.health_commands, waker.clone());
+    let web_file = setup.loaded.config.web_config_file.clone();
+    let web = WebFile::new(web_file, setup.web.take(), waker.clone());
     let (to_main, reloads) = channel();
     let mut parent = Parent {
         setup,
@@ -174,6 +182,7 @@ pub fn run(setup: ParentSetup) -> anyhow::Result<ExitCode> {
         runner,
         notifier,
         checks,
+        web,
         refusals: Refusals::default(),
         holds: Bucket::new(HOLDS.0, HOLDS.1),
     };
@@ -227,6 +236,9 @@ impl Parent {
                 self.report_notifications(counts);
             }
             self.run_checks();
+            if self.web.heard() {
+                self.send_web();
+            }
             while let Ok(reloaded) = self.reloads.try_recv() {
                 let (source, loaded) = *reloaded;
                 self.reloaded(source, loaded);
@@ -295,12 +307,15 @@ impl Parent {
             sockets: u16::try_from(self.service.sockets.len()).unwrap_or(u16::MAX),
             heartbeat: self.service.heartbeat,
         };
+        let web = ToDaemon::Web(self.web.in_force().cloned().map(Box::new));
         let begun = send(&link, &ToDaemon::Init(Box::new(init)), None)
+            && send(&link, &web, None)
             && (self.service.sockets.iter()).all(|s| send(&link, &ToDaemon::Socket, Some(s.as_fd())));
         if !begun {
             self.children.kill_daemon();
         }
         self.link = Some(link);
+        self.report_stale_web();
         self.report_notifications(self.notifier.counts());
         self.checks.states().for_each(|state| self.report_check(state));
         Ok(())
@@ -371,8 +386,11 @@ impl Parent {
         );
         let started = thread::Builder::new().name("config".to_owned()).spawn(move || {
             let mut source = source;
-            let loaded = source.load();
-            if let Ok(loaded) = &loaded {
+            let loaded = source.load().and_then(|loaded| {
+                let web = crate::web::of(&loaded.config)?;
+                Ok((loaded, web))
+            });
+            if let Ok((loaded, _)) = &loaded {
                 source.keep(loaded);
             }
             // The parent lives longer than its threads.
@@ -388,10 +406,13 @@ impl Parent {
         }
     }
 
-    fn reloaded(&mut self, source: Origin, loaded: Result<Loaded, String>) {
+    fn reloaded(&mut self, source: Origin, loaded: Result<(Loaded, Option<WebConfig>), String>) {
         self.reloading = false;
         let error = match loaded {
-            Ok(loaded) => {
+            Ok((loaded, web)) => {
+                if self.web.configure(loaded.config.web_config_file.clone(), web) {
+                    self.send_web();
+                }
                 self.act.configure(loaded.config.slurm.clone());
                 self.checks.configure(&loaded.config.health_commands);
                 self.setup.source = source;
@@ -524,6 +545,24 @@ impl Parent {
         }
         for state in &changed {
             self.report_check(state);
+        }
+    }
+
+    /// The daemon closes connections for it: only what is new is sent.
+    fn send_web(&mut self) {
+        let Some(link) = &self.link else { return };
+        if self.web.is_stale() {
+            return self.report_stale_web();
+        }
+        let web = ToDaemon::Web(self.web.in_force().cloned().map(Box::new));
+        if !send(link, &web, None) {
+            self.web.repeat();
+        }
+    }
+
+    fn report_stale_web(&self) {
+        if let Some(link) = self.link.as_ref().filter(|_| self.web.is_stale()) {
+            send(link, &ToDaemon::WebRejected, None);
         }
     }
 

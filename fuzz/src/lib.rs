@@ -32,6 +32,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("reason", reason),
     ("scrape_request", exposition::select::fuzz),
     ("listen", listen),
+    ("web_config", nodewarden::web::fuzz),
 ];
 
 /// A drain reason keeps its format and its end, whatever text a check or a driver adds.

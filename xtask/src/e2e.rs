@@ -78,7 +78,16 @@ const GROUPS: &[Group] = &[
         name: "walls",
         package: "nodewarden",
         targets: &["walls"],
-        packages: &[&["fuse3", "iproute2", "perl-base", "procps", "python3", "strace"]],
+        packages: &[&[
+            "curl",
+            "fuse3",
+            "iproute2",
+            "openssl",
+            "perl-base",
+            "procps",
+            "python3",
+            "strace",
+        ]],
     },
     // Countable costs of a scrape.
     Group {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::cluster::Cluster;
 use super::screen;
 use crate::config::{Config, DEFAULT_FILE, Read, keys, nhc, render_default};
+use crate::web;
 use health::Mode;
 use slurm::guard::reservation;
 
@@ -34,6 +35,10 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                 let faults = files_of_nhc(&read.loaded.config);
                 if !faults.is_empty() {
                     screen::complain(&faults.join("\n"));
+                    return Ok(ExitCode::FAILURE);
+                }
+                if let Err(faults) = web::of(&read.loaded.config) {
+                    screen::complain(&faults);
                     return Ok(ExitCode::FAILURE);
                 }
                 let slots = try_slot(&read.loaded.config);

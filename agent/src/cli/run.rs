@@ -10,6 +10,7 @@ use super::run_args::RunArgs;
 use crate::config::Origin;
 use crate::parent::{self, ParentSetup};
 use crate::screen::complain;
+use crate::web;
 use sys::privileges::is_root;
 
 /// Runs until stopped.
@@ -31,6 +32,8 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             None => bail!("{e}"),
         },
     };
+    // Never the last good one, and never plain HTTP instead.
+    let web = web::of(&loaded.config).map_err(anyhow::Error::msg)?;
     let env = environment(&args)?;
     if !is_root() {
         complain(
@@ -40,6 +43,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     parent::run(ParentSetup {
         loaded,
         config_error,
+        web,
         source,
         forged_boot_time: args.forged_boot_time(),
         env,

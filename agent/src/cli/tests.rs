@@ -7,6 +7,7 @@ use super::*;
 use crate::http::control::SOCKET;
 use crate::http::fake::Fake;
 use crate::http::{bind_control, spawn};
+use crate::web::{Access, Gate};
 
 #[test]
 fn the_command_line_is_consistent() {
@@ -104,7 +105,13 @@ fn exit_codes_tell_done_refused_and_down_apart() {
         (&["profile", "learn"], refused),
     ];
     let control = bind_control(dir.path()).unwrap();
-    let server = spawn(Fake::new(), Vec::new(), Some(control)).unwrap();
+    let server = spawn(
+        Fake::new(),
+        Vec::new(),
+        Some(control),
+        &Gate::new(Access::default()),
+    )
+    .unwrap();
     for (line, expected) in lines {
         assert_eq!(exit(line, dir.path()), expected, "{line:?}");
     }

@@ -102,6 +102,9 @@ collectors::keys! {
          addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address inside).\n\
          Missing addresses are bound when they appear; an address already in use is a start-up error. Port 0 picks\n\
          a free port.";
+    WEB = "web_config_file": Kind::Path, example "\"/etc/nodewarden/web.config.yml\"", since "0.1.0",
+        "TLS, client certificates and users of these addresses: a file in the format of Prometheus' exporter-toolkit. It is read\n\
+         again when it or a file that it names has changed. Not set: plain HTTP without authentication.";
     COMMANDS = "commands": Kind::Map {
             what: "a table of name = { command, timeout }",
             of: &Kind::Record {
@@ -309,6 +312,7 @@ impl Config {
         let health_commands = HealthCommand::all(set, &commands)?;
         let timeout = set.duration(&TIMEOUT)?;
         Ok(Self {
+            web_config_file: set.find(&WEB)?,
             listen: listen.iter().filter_map(|entry| entry.parse().ok()).collect(),
             health: health::Settings {
                 mode: set.get(&HEALTH_MODE)?,

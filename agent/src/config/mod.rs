@@ -16,6 +16,7 @@ mod profile;
 mod source;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use collectors::settings::Key;
 use collectors::{COLLECTORS, Settings};
@@ -46,6 +47,8 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
 pub struct Config {
     /// `listen`: addresses that serve /metrics. Default 127.0.0.1:19190; port 0 picks a free port.
     pub listen: Vec<Listen>,
+    /// `web_config_file`: TLS and users of these addresses. The parent reads it.
+    pub web_config_file: Option<PathBuf>,
     /// `[health]`.
     pub health: health::Settings,
     /// `[slurm]`.

@@ -20,8 +20,10 @@ use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::release::Releases;
 use super::store::Publisher;
+use super::web;
 use crate::config::Listen;
 use crate::config::Loaded;
+use crate::web::Gate;
 use model::filter::Filter;
 use model::jobs::{Book, Looks, asked};
 use model::snapshot::Snapshot;
@@ -101,6 +103,7 @@ pub struct Daemon {
     journal: Journal,
     boot: BootId,
     listen: Vec<Listen>,
+    gate: Gate,
     parent_gone: bool,
     /// Interval of heartbeats to the parent.
     heartbeat: Duration,
@@ -144,6 +147,8 @@ pub struct DaemonParts {
     pub boot: BootId,
     /// Listen addresses.
     pub listen: Vec<Listen>,
+    /// The access to pages.
+    pub gate: Gate,
     /// Interval of heartbeats to the parent.
     pub heartbeat: Duration,
     /// The jobs that ran when the last daemon ended.
@@ -213,6 +218,7 @@ impl Daemon {
             journal: Journal::default(),
             boot: parts.boot,
             listen: parts.listen,
+            gate: parts.gate,
             parent_gone: false,
             heartbeat: parts.heartbeat,
             next_alive: Duration::ZERO,
@@ -644,6 +650,14 @@ impl Daemon {
     fn packet(&mut self, packet: ToDaemon, fd: Option<std::os::fd::OwnedFd>) {
         match packet {
             ToDaemon::Init(_) | ToDaemon::Socket => tracing::error!("protocol error: second start packet"),
+            ToDaemon::Web(found) => {
+                self.facts.web_config_error = web::change(&self.gate, found.as_deref()).map(|taken| !taken);
+                self.changed = true;
+            }
+            ToDaemon::WebRejected => {
+                self.facts.web_config_error = Some(true);
+                self.changed = true;
+            }
             ToDaemon::Config { loaded, error } => self.configure(*loaded, error),
             ToDaemon::Worker {
                 domain,

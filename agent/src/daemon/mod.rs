@@ -13,5 +13,6 @@ pub mod release;
 pub mod sockets;
 pub mod start;
 pub mod store;
+mod web;
 
 pub use start::main;

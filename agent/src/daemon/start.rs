@@ -18,10 +18,12 @@ use super::jobs;
 use super::mailbox::{Mailbox, Message};
 use super::sockets;
 use super::store::{self, Publisher};
+use super::web;
 use crate::http::{self, ListenPlan, Server};
 use crate::link::{CANNOT_START, Init, ToDaemon};
 use crate::own::{OwnFacts, Page};
 use crate::screen::{chain, complain};
+use crate::web::Gate;
 use health::Now;
 use health::engine::Engine;
 use health::policy::Policy;
@@ -62,6 +64,9 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         init.build,
         crate::BUILD
     );
+    let Some(web) = web::receive(&mut parent)? else {
+        return Ok(());
+    };
     let Some(sockets) = sockets::receive(&mut parent, init.sockets)? else {
         return Ok(());
     };
@@ -76,6 +81,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit")]
     let facts = OwnFacts {
         config_error: init.config_error.is_some(),
+        web_config_error: web.as_ref().map(|_| false),
         started: jiff::Timestamp::now().as_millisecond() as f64 / 1000.0,
         mode: init.loaded.config.health.mode,
         max_jobs: init.loaded.config.max_jobs(),
@@ -98,7 +104,10 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let store = store::start(init.state_dir.as_deref(), move |stored| {
         answer.send(Message::Stored(stored));
     })?;
-    let _server = serve(&init, sockets, &mailbox)?;
+    let access = web::access(web.as_deref())?;
+    let scheme = access.scheme();
+    let gate = Gate::new(access);
+    let _server = serve(&init, sockets, &mailbox, (&gate, scheme))?;
     let mut fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     fleet.set_commands(&init.loaded.config.health.commands);
     let boot = boot::boot_id(&Env::default())?;
@@ -120,6 +129,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         facts,
         boot,
         listen: init.loaded.config.listen.clone(),
+        gate,
         heartbeat: init.heartbeat,
         jobs: book,
         keeper: jobs::start(init.state_dir.as_deref(), &init.run_dir, move |record| {
@@ -148,11 +158,17 @@ fn files(init: &Init) -> FileAccess {
 /// goes on without and waits for it, as everybody does for an address that no interface has yet.
 ///
 /// The manager's sockets are served in any case; of `listen` what they do not serve already.
-fn serve(init: &Init, mut sockets: Vec<TcpListener>, mailbox: &Mailbox) -> anyhow::Result<Server> {
+fn serve(
+    init: &Init,
+    mut sockets: Vec<TcpListener>,
+    mailbox: &Mailbox,
+    (gate, scheme): (&Gate, &'static str),
+) -> anyhow::Result<Server> {
     let control = http::bind_control(&init.run_dir)?;
-    let mut plan = ListenPlan::new(&init.loaded.config.listen).beside(&sockets);
+    let plan = ListenPlan::new(&init.loaded.config.listen).with_scheme(scheme);
+    let mut plan = plan.beside(&sockets);
     sockets.extend(plan.first(!init.restarted)?);
-    let server = http::spawn(mailbox.clone(), sockets, Some(control))?;
+    let server = http::spawn(mailbox.clone(), sockets, Some(control), gate)?;
     if plan.goes_on() {
         let doors = server.doors();
         let thread = thread::Builder::new().name("listen".to_owned());

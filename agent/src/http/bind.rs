@@ -48,11 +48,11 @@ pub(super) fn bind_one(address: &SocketAddr) -> Result<TcpListener, BindError> {
 
 /// Says where a listener listens. A port that the kernel chose is also written to standard output, for scripts that start
 /// the daemon.
-pub(super) fn announce(listener: &TcpListener, asked: SocketAddr) {
+pub(super) fn announce(listener: &TcpListener, asked: SocketAddr, scheme: &str) {
     let Ok(actual) = listener.local_addr() else { return };
-    tracing::info!("listening on http://{actual}");
+    tracing::info!("listening on {scheme}://{actual}");
     if asked.port() == 0
-        && let Err(error) = writeln!(io::stdout(), "listening on http://{actual}")
+        && let Err(error) = writeln!(io::stdout(), "listening on {scheme}://{actual}")
     {
         tracing::debug!(%error, "standard output is closed");
     }

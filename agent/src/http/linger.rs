@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use sys::send;
+use super::stream::Stream;
 
 /// How many connections may linger. Beyond that they are closed at once, and some lose their answer.
 pub(super) const MAX_LINGERING: usize = 64;
@@ -25,6 +24,11 @@ const MAX_DRAIN: usize = 256 * 1024;
 /// No place was free.
 pub(super) const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
+
+/// The first byte was not that of TLS.
+pub(super) const NOT_TLS: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 46\r\n\
+    Connection: close\r\n\r\nthis port expects HTTPS, the request was HTTP\n";
 
 /// The head of a request did not come to its end.
 pub(super) const TOO_SLOW: &[u8] =
@@ -40,16 +44,15 @@ impl Lingering {
     }
 
     /// Says these last words and closes.
-    pub(super) fn close(&self, stream: TcpStream, words: &'static [u8]) {
+    pub(super) fn close(&self, stream: Stream, words: &'static [u8]) {
         match Arc::clone(&self.0).try_acquire_owned() {
             Ok(permit) => drop(spawn_local(linger(stream, words, permit))),
-            Err(_) if !words.is_empty() => sys::ignore(send::now(&stream, words)),
-            Err(_) => {}
+            Err(_) => stream.say_now(words),
         }
     }
 }
 
-async fn linger(mut stream: TcpStream, words: &[u8], _permit: OwnedSemaphorePermit) {
+async fn linger(mut stream: Stream, words: &[u8], _permit: OwnedSemaphorePermit) {
     let end = async {
         stream.write_all(words).await?;
         stream.shutdown().await?;

@@ -11,6 +11,7 @@ mod routes;
 mod runbooks;
 mod server;
 mod status;
+mod stream;
 mod waiting;
 
 use std::sync::Arc;

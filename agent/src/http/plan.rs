@@ -19,6 +19,8 @@ const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 pub struct ListenPlan {
     entries: Vec<Listen>,
     list: fn() -> io::Result<Vec<Local>>,
+    /// For the log.
+    scheme: &'static str,
     /// Addresses of sockets that the service manager has opened.
     served: Vec<SocketAddr>,
     /// Addresses as requested and as bound (the kernel may have chosen the port).
@@ -41,6 +43,7 @@ impl ListenPlan {
         Self {
             entries: entries.to_vec(),
             list: interfaces::addresses,
+            scheme: "http",
             served: Vec::new(),
             bound: Vec::new(),
             said: None,
@@ -51,6 +54,13 @@ impl ListenPlan {
     #[must_use]
     pub fn beside(mut self, sockets: &[TcpListener]) -> Self {
         self.served = sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
+        self
+    }
+
+    /// Addresses are announced with this scheme.
+    #[must_use]
+    pub fn with_scheme(mut self, scheme: &'static str) -> Self {
+        self.scheme = scheme;
         self
     }
 
@@ -129,7 +139,7 @@ impl ListenPlan {
             }
             match bind_one(&address) {
                 Ok(listener) => {
-                    announce(&listener, address);
+                    announce(&listener, address, self.scheme);
                     self.bound
                         .push((address, listener.local_addr().unwrap_or(address)));
                     changes.opened.push(listener);

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode, Version};
 
@@ -146,6 +146,15 @@ fn refuse<B>(
     }
     // A target such as `GET *`.
     (!is_page(path)).then(|| plain(StatusCode::BAD_REQUEST, "expected a path\n"))
+}
+
+/// The answer to a request without user and password, to a wrong one, and to one of an unknown user: always the same.
+pub(super) fn unauthorized() -> Response<Full<Bytes>> {
+    let mut response = plain(StatusCode::UNAUTHORIZED, "unauthorized\n");
+    response
+        .headers_mut()
+        .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
+    response
 }
 
 /// Whether the page exists; the pages of other exporters are known to the encoder.

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::poll_fn;
+use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -14,16 +16,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
 use tokio::time::timeout;
 
-use super::connection::{ConnectionEnd, ConnectionPhase, Watch, WatchedStream};
+use super::connection::{ConnectionEnd, ConnectionPhase, Watch};
 use super::connection_table::{Client, ConnectionSlot};
-use super::linger::{FULL, Lingering, TOO_SLOW};
-use super::routes::Routes;
+use super::linger::{FULL, Lingering, NOT_TLS, TOO_SLOW};
+use super::routes::{self, Routes};
+use super::stream::{Opened, Stream};
 use super::waiting::{Admission, WAIT, WaitingRoom};
 use super::{Core, control};
+use crate::web::{Access, Gate};
 
 /// Limit of a request's head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -36,6 +40,7 @@ struct ServerContext<C> {
     routes: Rc<Routes<C>>,
     room: WaitingRoom,
     lingering: Lingering,
+    access: watch::Receiver<Arc<Access>>,
 }
 
 impl<C> Clone for ServerContext<C> {
@@ -44,6 +49,7 @@ impl<C> Clone for ServerContext<C> {
             routes: Rc::clone(&self.routes),
             room: self.room.clone(),
             lingering: self.lingering.clone(),
+            access: self.access.clone(),
         }
     }
 }
@@ -89,15 +95,24 @@ impl Server {
     }
 }
 
-/// Starts the server on listeners from [`super::ListenPlan`] and [`super::bind_control`].
+/// Starts the server on listeners from [`super::ListenPlan`] and [`super::bind_control`]. `gate` is about the former alone.
 ///
 /// # Errors
 /// When the thread or its runtime cannot be created.
-pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListener>) -> io::Result<Server> {
+pub fn spawn<C: Core>(
+    core: C,
+    tcp: Vec<TcpListener>,
+    control: Option<UnixListener>,
+    gate: &Gate,
+) -> io::Result<Server> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
+        // Starts when a password is compared, and ends when none was for a while.
+        .max_blocking_threads(1)
+        .thread_name("password")
         .build()?;
+    let access = gate.watch();
     let (stop, stopped) = oneshot::channel::<()>();
     let (open, asked) = mpsc::unbounded_channel();
     let doors = Doors(open);
@@ -108,6 +123,7 @@ pub fn spawn<C: Core>(core: C, tcp: Vec<TcpListener>, control: Option<UnixListen
                 routes: Rc::new(Routes::new(core.clone())),
                 room: WaitingRoom::new(),
                 lingering: Lingering::new(),
+                access,
             };
             spawn_local(doorkeeper(asked, shared));
             if let Some(listener) = control {
@@ -156,11 +172,11 @@ async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
                         drop(spawn_local(async move {
                             match timeout(WAIT, granted).await {
                                 Ok(Ok(slot)) => serve(stream, watch, shared, slot).await,
-                                _ => shared.lingering.close(stream, FULL),
+                                _ => shared.refuse(stream, watch),
                             }
                         }));
                     }
-                    Admission::Full => shared.lingering.close(stream, FULL),
+                    Admission::Full => shared.refuse(stream, watch),
                 }
                 // Reads from earlier connections before a newer one may evict them.
                 yield_now().await;
@@ -181,16 +197,42 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C
         tracing::debug!(%error, "TCP_NODELAY");
     }
     let local = stream.local_addr();
+    let from = stream.peer_addr().ok();
     let loopback = local.is_ok_and(|address| address.ip().to_canonical().is_loopback());
-    let io = TokioIo::new(WatchedStream {
-        stream,
-        watch: watch.clone(),
-    });
+    let access = Arc::clone(&shared.access.borrow());
+    let mut opened = None;
+    let opening = Stream::open(stream, watch.clone(), access.tls.as_ref());
+    let end = watch.guard(async { opened = Some(opening.await) }).await;
+    let stream = match opened {
+        Some(Opened::Stream(stream)) => stream,
+        Some(Opened::NotTls(stream)) => {
+            drop(slot);
+            return shared.lingering.close(stream, NOT_TLS);
+        }
+        Some(Opened::Failed(stream, error)) => {
+            drop(slot);
+            tracing::debug!(%error, ?from, "no TLS connection");
+            return shared.lingering.close(stream, b"");
+        }
+        None => return tracing::debug!(?end, ?from, "no TLS connection in time"),
+    };
+    let io = TokioIo::new(stream);
     let service = service_fn(|request| {
         let (routes, watch) = (Rc::clone(&shared.routes), watch.clone());
+        let access = Arc::clone(&shared.access.borrow());
         Box::pin(async move {
             watch.busy();
-            let response = routes.answer(request, loopback).await;
+            let mut response = match &access.users {
+                Some(users) if !users.admit(request.headers()).await => routes::unauthorized(),
+                _ => routes.answer(request, loopback).await,
+            };
+            for (name, value) in &access.headers {
+                // A page's own header is stricter.
+                response
+                    .headers_mut()
+                    .entry(name)
+                    .or_insert_with(|| value.clone());
+            }
             watch.answered();
             Ok::<_, Infallible>(response)
         })
@@ -202,17 +244,43 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C
         // A client may close its sending side after the request and still wants the answer.
         .half_close(true)
         .serve_connection(io, service);
+    let mut changed = pin!(has_changed(shared.access.clone(), access));
+    let mut is_last = false;
     let work = poll_fn(|cx| {
+        if !is_last && changed.as_mut().poll(cx).is_ready() {
+            is_last = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
         let done = connection.poll_without_shutdown(cx);
         done.map(|result| tracing::trace!(?result, "connection"))
     });
     let end = watch.guard(work).await;
-    let stream = connection.into_parts().io.into_inner().stream;
+    let stream = connection.into_parts().io.into_inner();
     drop(slot);
     match end {
         ConnectionEnd::Done => shared.lingering.close(stream, b""),
         ConnectionEnd::Late(ConnectionPhase::Head(_)) => shared.lingering.close(stream, TOO_SLOW),
         ConnectionEnd::Late(_) | ConnectionEnd::Evicted => tracing::trace!(?end, "closed"),
+    }
+}
+
+/// Ends when another access than this one is in force.
+async fn has_changed(mut now: watch::Receiver<Arc<Access>>, access: Arc<Access>) {
+    if now.wait_for(|now| !Arc::ptr_eq(now, &access)).await.is_err() {
+        // The gate is gone, and so will be the server.
+        pending::<()>().await;
+    }
+}
+
+impl<C> ServerContext<C> {
+    /// There is no place. A client that expects TLS could not read why.
+    fn refuse(&self, stream: TcpStream, watch: Watch) {
+        let words = if self.access.borrow().tls.is_some() {
+            b""
+        } else {
+            FULL
+        };
+        self.lingering.close(Stream::plain(stream, watch), words);
     }
 }
 

@@ -174,6 +174,8 @@ own! {
         "Configured health.mode, the upper limit for every check: observe, comment or drain." "configuration, health.mode"
     CONFIG_ERROR "nodewarden_config_error" Gauge None []
         "Result of the last configuration reload: 1 if rejected, else 0." "daemon"
+    WEB_CONFIG_ERROR "nodewarden_web_config_error" Gauge None []
+        "Result of the last reading of web_config_file: 1 if rejected and the last good one is in force, else 0; absent without such a file." "parent"
     STORE_ERRORS "nodewarden_store_errors_total" Counter None []
         "Records not written to the state directory since the daemon started." "daemon"
     AUDIT_LINES "nodewarden_audit_lines_total" Counter None ["result"]

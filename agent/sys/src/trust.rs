@@ -7,6 +7,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 /// Write permission of group and others.
 const SHARED: u32 = 0o022;
 
@@ -172,6 +174,32 @@ pub fn read_text(path: &Path, expected: &Expected<'_>) -> Result<Option<String>,
         source: io::Error::new(ErrorKind::InvalidData, e.utf8_error()),
     })?;
     Ok(Some(text))
+}
+
+/// Reads a file that the site's configuration names. Programs that renew certificates replace links (certbot, Kubernetes), so
+/// links are followed; the file, its folder and the folder of the name must be writable for root or the own user only.
+/// `Ok(None)`: it does not exist, or its link leads nowhere.
+///
+/// # Errors
+/// Like [`read`], and when others could have written it.
+pub fn read_linked(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let target = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            let path = path.to_owned();
+            return Err(OpenError::Io { path, source }.into());
+        }
+    };
+    for name in [path, &target] {
+        files::is_trusted(name)?;
+    }
+    let expected = Expected {
+        owners: &own(),
+        most,
+        private: true,
+    };
+    Ok(read(&target, &expected)?)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod pki;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
@@ -258,11 +260,9 @@ impl Node {
     /// The address that the daemon printed.
     pub fn address(&self) -> Option<String> {
         let stdout = self.daemon.as_ref()?.stdout();
-        let line = stdout
-            .lines()
-            .rev()
-            .find(|l| l.starts_with("listening on http://"))?;
-        Some(line.trim_start_matches("listening on http://").to_owned())
+        let mut lines = stdout.lines().rev();
+        let (_, address) = lines.find_map(|l| l.strip_prefix("listening on http")?.split_once("://"))?;
+        Some(address.to_owned())
     }
 
     pub fn try_get(&self, path: &str) -> Option<testkit::http::Response> {

@@ -23,3 +23,5 @@ mod process_table;
 mod runner;
 mod scrapers;
 mod stand_in;
+mod web;
+mod web_changes;

@@ -8,6 +8,7 @@ use crate::http::fake::Fake;
 use crate::http::{Server, bind_control, spawn};
 use crate::own::sample;
 use crate::own::{JobAccess, OwnFacts, Page};
+use crate::web::{Access, Gate};
 use health::view::View;
 use model::jobs::{JobsView, Line};
 use model::snapshot::{Presence, Snapshot};
@@ -30,7 +31,13 @@ impl Running {
             ..sample::page()
         });
         let control = bind_control(dir.path()).unwrap();
-        let server = spawn(fake.clone(), Vec::new(), Some(control)).unwrap();
+        let server = spawn(
+            fake.clone(),
+            Vec::new(),
+            Some(control),
+            &Gate::new(Access::default()),
+        )
+        .unwrap();
         Self {
             _server: server,
             dir,

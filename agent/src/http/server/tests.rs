@@ -25,7 +25,8 @@ impl Running {
     fn start(fake: Fake) -> Self {
         let tcp = vec![bind_one(&"127.0.0.1:0".parse().unwrap()).unwrap()];
         let address = tcp[0].local_addr().unwrap();
-        let server = spawn(fake.clone(), tcp, None).unwrap();
+        let gate = Gate::new(Access::default());
+        let server = spawn(fake.clone(), tcp, None, &gate).unwrap();
         Self {
             server,
             address,

@@ -1,0 +1,77 @@
+//! Who may connect, and who may ask: what the http thread uses of a [`WebConfig`].
+
+use std::sync::Arc;
+
+use hyper::header::{HeaderName, HeaderValue};
+use rustls::ServerConfig;
+use tokio::sync::watch;
+
+use super::users::Users;
+use super::{WebConfig, tls};
+
+/// The access in force. The default: plain HTTP, everybody, no header.
+#[derive(Debug, Default)]
+pub struct Access {
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) users: Option<Users>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Access {
+    /// Checks certificates and keys.
+    ///
+    /// # Errors
+    /// A text that names the key and its file.
+    pub fn new(web: &WebConfig) -> Result<Self, String> {
+        let tls = web.tls.as_ref().map(tls::build).transpose()?;
+        let users = (!web.users.is_empty())
+            .then(|| Users::new(&web.users))
+            .transpose()?;
+        let header = |(name, value): (&String, &String)| {
+            let name = HeaderName::try_from(name.as_str()).map_err(|e| format!("{name}: {e}"))?;
+            let value = HeaderValue::try_from(value.as_str()).map_err(|e| format!("{name}: {e}"))?;
+            Ok::<_, String>((name, value))
+        };
+        Ok(Self {
+            tls: tls.map(Arc::new),
+            users,
+            headers: web.headers.iter().map(header).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The scheme of its addresses.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// What it asks of clients, for the log.
+    pub fn describe(&self) -> String {
+        let users = if self.users.is_some() { "with" } else { "without" };
+        format!("{}, {users} authentication", self.scheme())
+    }
+
+    /// Whether passwords are sent without encryption.
+    pub fn is_overheard(&self) -> bool {
+        self.users.is_some() && self.tls.is_none()
+    }
+}
+
+/// Where the access of a running server is changed.
+#[derive(Debug)]
+pub struct Gate(watch::Sender<Arc<Access>>);
+
+impl Gate {
+    /// With this access.
+    pub fn new(access: Access) -> Self {
+        Self(watch::Sender::new(Arc::new(access)))
+    }
+
+    /// The access from now on. Open connections end with the request that they answer.
+    pub fn set(&self, access: Access) {
+        self.0.send_replace(Arc::new(access));
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<Access>> {
+        self.0.subscribe()
+    }
+}
