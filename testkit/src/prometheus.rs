@@ -24,6 +24,8 @@ pub struct Target {
     pub path: String,
     /// Parameters of the query, such as `collect[]`.
     pub params: BTreeMap<String, Vec<String>>,
+    /// Further keys of its scrape configuration, such as `tls_config`.
+    pub client: serde_json::Map<String, Value>,
 }
 
 impl Target {
@@ -34,6 +36,7 @@ impl Target {
             address: address.into(),
             path: "/metrics".into(),
             params: BTreeMap::new(),
+            client: serde_json::Map::new(),
         }
     }
 }
@@ -79,12 +82,16 @@ impl Prometheus {
             .targets
             .iter()
             .map(|t| {
-                json!({
+                let mut job = json!({
                     "job_name": t.job,
                     "metrics_path": t.path,
                     "params": t.params,
                     "static_configs": [{ "targets": [t.address] }],
-                })
+                });
+                if let Value::Object(job) = &mut job {
+                    job.extend(t.client.clone());
+                }
+                job
             })
             .collect();
         let config = json!({

@@ -51,7 +51,7 @@ const GROUPS: &[Group] = &[
         name: SPINE,
         package: "nodewarden",
         targets: &["spine", "prometheus"],
-        packages: &[SLURM, &["fuse3", "prometheus", "python3-venv"]],
+        packages: &[SLURM, &["fuse3", "openssl", "prometheus", "python3-venv"]],
     },
     // GPUs of jobs, with a real Slurm; with `--full` also other releases.
     Group {

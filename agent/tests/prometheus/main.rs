@@ -12,6 +12,7 @@
     reason = "a test fails by panicking, and looks at the process from outside"
 )]
 
+mod access;
 #[path = "../common/mod.rs"]
 mod common;
 mod formats;

@@ -44,6 +44,8 @@ const LIMITS: &str = "
 * The daemon reads `/proc`, `/etc` and time zones, as far as permissions allow, and writes below the state and run directories.
   The worker `rdma` reads `/proc` and `/sys`. Neither opens TCP connections (Linux 6.7) or signals other processes
   (Linux 6.12).
+* With `web_config_file` the daemon holds the private key of the pages and the hashes of passwords in its memory, since it answers
+  the handshakes. It cannot open the files: the parent reads them ([access](operations/access.md#permissions)).
 * The daemon writes the audit trail (`audit.jsonl`, mode 0640) into the state directory, which is closed to other users, since evidence
   may name users' processes. A daemon that was taken over can change it: ship it to another host if that matters
   ([audit](operations/audit.md)).

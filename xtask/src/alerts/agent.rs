@@ -107,7 +107,7 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenConfigurationRejected",
-            expr: "nodewarden_config_error == 1",
+            expr: "nodewarden_config_error == 1 or nodewarden_web_config_error == 1",
             lasts: "5m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} rejected its configuration",

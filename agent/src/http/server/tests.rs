@@ -9,6 +9,7 @@ use crate::http::bind::bind_one;
 use crate::http::fake::Fake;
 use crate::own::Page;
 use crate::own::sample;
+use crate::web::WebConfig;
 use exposition::parse;
 use model::snapshot::Snapshot;
 
@@ -17,6 +18,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 struct Running {
     server: Server,
+    gate: Gate,
     address: SocketAddr,
     fake: Fake,
 }
@@ -29,6 +31,7 @@ impl Running {
         let server = spawn(fake.clone(), tcp, None, &gate).unwrap();
         Self {
             server,
+            gate,
             address,
             fake,
         }
@@ -282,3 +285,45 @@ fn listeners_come_and_go_while_it_runs() {
 
 mod limits;
 mod requests;
+
+/// A page, on a connection that may stay open.
+fn status_on(stream: &mut TcpStream, head: &str) -> u16 {
+    let request = format!("GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n{head}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = [0; 512];
+    let length = stream.read(&mut text).unwrap();
+    let text = String::from_utf8_lossy(&text[..length]).into_owned();
+    text.split(' ').nth(1).unwrap_or_default().parse().unwrap()
+}
+
+#[test]
+fn another_access_holds_at_once_and_ends_open_connections() {
+    let running = Running::start(Fake::new());
+    let mut kept = running.connect();
+    assert_eq!(status_on(&mut kept, ""), 200);
+    let hash = crate::web::Secret(bcrypt::hash("secret", 4).unwrap());
+    let web = WebConfig {
+        users: [("prom".to_owned(), hash)].into(),
+        headers: [("X-Frame-Options".to_owned(), "deny".to_owned())].into(),
+        ..WebConfig::default()
+    };
+    running.gate.set(Access::new(&web).unwrap());
+    assert_eq!(everything(kept), "", "closed without a request");
+    // `prom:secret` and `prom:secret2`.
+    let basic = |coded: &str| format!("Authorization: Basic {coded}\r\n");
+    let mut stream = running.connect();
+    assert_eq!(status_on(&mut stream, &basic("cHJvbTpzZWNyZXQ=")), 200);
+    assert_eq!(status_on(&mut stream, &basic("cHJvbTpzZWNyZXQy")), 401);
+    assert_eq!(status_on(&mut stream, ""), 401);
+    let (head, body) = running.ask("GET / HTTP/1.1\r\n");
+    assert!(
+        head.starts_with("http/1.1 401 ") && body == "unauthorized\n",
+        "{head}"
+    );
+    assert!(
+        head.contains("\r\nwww-authenticate: basic\r") && head.contains("\r\nx-frame-options: deny\r"),
+        "{head}"
+    );
+    running.gate.set(Access::default());
+    assert_eq!(status_on(&mut running.connect(), ""), 200);
+}
