@@ -28,7 +28,7 @@ pub(super) fn access(web: Option<&WebConfig>) -> anyhow::Result<Access> {
     Ok(access)
 }
 
-/// Takes a new one while the server runs. Returns whether it is in force; `None`: there is none.
+/// Takes a new one while the server runs. Returns whether it is in force; `None`: `web_config_file` is not set.
 pub(super) fn change(gate: &Gate, web: Option<&WebConfig>) -> Option<bool> {
     let access = match web.map(Access::new).transpose() {
         Ok(access) => access.unwrap_or_default(),

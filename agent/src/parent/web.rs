@@ -1,4 +1,4 @@
-//! Follows the file of `web_config_file` and the files that it names, on a thread of its own: a mount may hang. What is sent to the
+//! Follows the file of `web_config_file` and the files that it names, on a thread of its own: a mount may hang. Content for the
 //! daemon was read twice, a second apart: a renewed certificate and its key are two files, and a file may be half written.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) struct WebFile {
 struct Order {
     number: u64,
     path: Option<PathBuf>,
-    /// What is in force.
+    /// The one in force.
     good: Option<WebConfig>,
 }
 

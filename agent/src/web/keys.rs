@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use bcrypt::HashParts;
-use collectors::settings::nearest;
 use hyper::header::HeaderValue;
 
 use super::names::{CLIENT_AUTH, CURVES, HEADERS, SUITES, SUITES_13, VERSIONS};
+use super::reader::{Reader, Table};
 use super::yaml::{self, At, Node, Value};
-use super::{ClientAuth, Pem, Secret, TlsSettings, WebConfig};
-use crate::config::{ConfigError, Place, Problem};
+use super::{ClientAuth, Secret, TlsSettings, WebConfig};
+use crate::config::ConfigError;
 
 const TOP: &[&str] = &[
     "basic_auth_users",
@@ -76,24 +76,7 @@ pub fn fuzz(data: &[u8]) {
     assert!(read.is_err() || read.is_ok_and(|web| web.tls.is_some() || !web.users.is_empty()));
 }
 
-type Table<'n> = BTreeMap<&'n str, (At, &'n Node)>;
-
-struct Reader<'a> {
-    source: &'a str,
-    file: &'a dyn Fn(&Path) -> Result<String, String>,
-    problems: Vec<Problem>,
-}
-
 impl Reader<'_> {
-    fn fault(&mut self, at: At, message: String) {
-        let place = Place {
-            source: self.source.to_owned(),
-            line: at.line,
-            column: at.column,
-        };
-        self.problems.push(Problem { place, message });
-    }
-
     fn web(&mut self, root: &Node) -> WebConfig {
         let top = self.table("", root, TOP);
         let mut web = WebConfig::default();
@@ -313,132 +296,6 @@ impl Reader<'_> {
             }
         }
         users
-    }
-
-    /// The rows of a mapping; unknown keys are faults.
-    fn table<'n>(&mut self, prefix: &str, node: &'n Node, known: &[&str]) -> Table<'n> {
-        let Value::Map(rows) = &node.value else {
-            let name = prefix.trim_end_matches('.');
-            let colon = if name.is_empty() { "" } else { ": " };
-            let (kind, keys) = (node.value.kind(), known.join(", "));
-            self.fault(
-                node.at,
-                format!("{name}{colon}found {kind}, expected a mapping with {keys}"),
-            );
-            return BTreeMap::new();
-        };
-        for (key, at, _) in rows {
-            if known.contains(&key.as_str()) {
-                continue;
-            }
-            let hint = match nearest(key, known.iter().copied()) {
-                Some(meant) => format!("did you mean {prefix}{meant}?"),
-                None => format!("expected one of {}", known.join(", ")),
-            };
-            self.fault(*at, format!("unknown key {prefix}{}, {hint}", key.escape_debug()));
-        }
-        let rows = rows.iter().filter(|(key, ..)| known.contains(&key.as_str()));
-        rows.map(|(key, at, node)| (key.as_str(), (*at, node))).collect()
-    }
-
-    /// The text of a value. An error does not show it: it may be a key.
-    fn text<'n>(&mut self, name: &str, node: &'n Node) -> Option<&'n str> {
-        if let Value::Text(text) = &node.value {
-            return Some(text);
-        }
-        self.fault(
-            node.at,
-            format!("{name}: found {}, expected a text", node.value.kind()),
-        );
-        None
-    }
-
-    fn flag(&mut self, name: &str, node: &Node) -> Option<bool> {
-        self.one_of(name, node, &[("false", false), ("true", true)])
-    }
-
-    fn one_of<T: Copy>(&mut self, name: &str, node: &Node, words: &[(&str, T)]) -> Option<T> {
-        let text = self.text(name, node)?;
-        let found = words
-            .iter()
-            .find(|(word, _)| *word == text)
-            .map(|(_, value)| *value);
-        if found.is_none() {
-            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.fault(
-                node.at,
-                format!("{name}: found {text:?}, expected {}", words.join(" or ")),
-            );
-        }
-        found
-    }
-
-    fn texts(
-        &mut self,
-        table: &Table<'_>,
-        key: &str,
-        fits: impl Fn(&str) -> Result<(), String>,
-    ) -> Vec<String> {
-        let Some((_, node)) = table.get(key) else {
-            return Vec::new();
-        };
-        let name = format!("tls_server_config.{key}");
-        let items: &[Node] = match &node.value {
-            Value::List(items) => items,
-            Value::Null | Value::Text(_) | Value::Map(_) => &[],
-        };
-        // An empty list would mean any.
-        if items.is_empty() {
-            self.fault(
-                node.at,
-                format!(
-                    "{name}: found {}, expected a list of at least one",
-                    node.value.kind()
-                ),
-            );
-        }
-        let mut texts = Vec::new();
-        for item in items {
-            let Some(text) = self.text(&name, item) else {
-                continue;
-            };
-            match fits(text) {
-                Ok(()) => texts.push(text.to_owned()),
-                Err(expected) => self.fault(item.at, format!("{name}: found {text:?}, expected {expected}")),
-            }
-        }
-        texts
-    }
-
-    /// The content of a file in PEM: inline, or in the named file.
-    fn pem(&mut self, table: &Table<'_>, inline: &str, file: &str) -> Option<Pem> {
-        let name = |key: &str| format!("tls_server_config.{key}");
-        if let (Some((at, _)), true) = (table.get(inline), table.contains_key(file)) {
-            self.fault(
-                *at,
-                format!("{}: found beside {file}, expected one of them", name(inline)),
-            );
-            return None;
-        }
-        if let Some((at, node)) = table.get(inline) {
-            let text = self.text(&name(inline), node)?.to_owned();
-            return Some(Pem {
-                from: format!("line {}: {}", at.line, name(inline)),
-                text: Secret(text),
-            });
-        }
-        let (_, node) = table.get(file)?;
-        let path = self.text(&name(file), node)?;
-        match (self.file)(Path::new(path)) {
-            Ok(text) => Some(Pem {
-                from: format!("{} {path}", name(file)),
-                text: Secret(text),
-            }),
-            Err(why) => {
-                self.fault(node.at, format!("{}: {why}", name(file)));
-                None
-            }
-        }
     }
 }
 

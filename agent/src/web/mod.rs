@@ -9,6 +9,7 @@ mod client;
 mod files;
 mod keys;
 mod names;
+mod reader;
 mod tls;
 mod users;
 mod yaml;

@@ -50,7 +50,7 @@ impl Value {
     }
 }
 
-/// What is wrong, and where.
+/// An error, with its place.
 pub(super) type Fault = (At, String);
 
 /// Reads one document.

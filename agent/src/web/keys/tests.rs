@@ -73,8 +73,8 @@ fn each_type_of_client_authentication_is_known() {
 fn a_wrong_key_of_tls_names_its_line_and_what_is_expected() {
     for (rows, expected) in [
         (
-            &["cert_fle: x"][..],
-            "web.yml:4:3: unknown key tls_server_config.cert_fle, did you mean tls_server_config.cert_file?",
+            &["cert_filee: x"][..],
+            "web.yml:4:3: unknown key tls_server_config.cert_filee, did you mean tls_server_config.cert_file?",
         ),
         (
             &["colour: x"],

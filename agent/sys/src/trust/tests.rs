@@ -96,3 +96,45 @@ fn a_missing_file_is_created_where_the_caller_wants_it() {
     assert!(open(&path, &expected(&own()), &mut options).unwrap().is_some());
     assert!(path.exists());
 }
+
+/// As certbot and Kubernetes lay out certificates.
+#[test]
+fn a_link_is_followed_where_only_the_own_user_can_change_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let mode = |name: &str, mode| fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+    for folder in ["live", "archive"] {
+        fs::create_dir(at(folder)).unwrap();
+        mode(folder, 0o755);
+    }
+    fs::write(at("archive/key1"), "secret").unwrap();
+    mode("archive/key1", 0o600);
+    symlink("../archive/key1", at("live/key")).unwrap();
+    let read = |name: &str| read_linked(&at(name), 100).map_err(|e| e.to_string());
+    assert_eq!(read("live/key"), Ok(Some(b"secret".to_vec())));
+    assert_eq!(read("live/none"), Ok(None));
+    symlink("nowhere", at("live/lost")).unwrap();
+    assert_eq!(read("live/lost"), Ok(None));
+    for folder in ["live", "archive"] {
+        mode(folder, 0o777);
+        assert!(read("live/key").unwrap_err().contains("mode 777"), "{folder}");
+        mode(folder, 0o755);
+    }
+    mode("archive/key1", 0o620);
+    assert!(read("live/key").unwrap_err().contains("mode 620"));
+    mode("archive/key1", 0o600);
+    assert!(
+        read_linked(&at("live/key"), 3)
+            .unwrap_err()
+            .to_string()
+            .contains("6 bytes")
+    );
+    // It would never return.
+    mkfifo(&at("archive/fifo"), Mode::from_bits_truncate(0o600)).unwrap();
+    symlink("../archive/fifo", at("live/fifo")).unwrap();
+    assert!(read("live/fifo").unwrap_err().contains("a FIFO"));
+    if nix::unistd::geteuid().is_root() {
+        chown(at("archive/key1"), Some(60_999), None).unwrap();
+        assert!(read("live/key").unwrap_err().contains("owner 60999"));
+    }
+}
