@@ -86,7 +86,12 @@ fn judge(case: &Path) -> String {
             let time = now(Duration::from_secs(15 * ticks));
             take(engine.step(
                 time,
-                Input::Snapshot(&snapshot(&env, driver.as_ref(), time.boottime)),
+                Input::Snapshot(&snapshot(
+                    &env,
+                    &config.collectors,
+                    driver.as_ref(),
+                    time.boottime,
+                )),
             ));
         }
         let Some(step) = steps.next() else { break };

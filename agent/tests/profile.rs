@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use collectors::sys::boot;
-use collectors::{Env, EventBody};
+use collectors::{Env, EventBody, Settings};
 use health::engine::Engine;
 use health::policy::Policy;
 use health::profile::Profile;
@@ -53,7 +53,7 @@ impl Node {
 
     fn learn(&self) -> String {
         let at = now(Duration::ZERO).boottime;
-        let snapshot = snapshot(&self.env, self.driver.as_ref(), at);
+        let snapshot = snapshot(&self.env, &Settings::default(), self.driver.as_ref(), at);
         drop_in(&Profile::of(&snapshot, &settings::Rdma::default()))
     }
 
@@ -87,7 +87,12 @@ impl Node {
         engine.step(now(Duration::ZERO), Input::Event("kernel_log", &end));
         for tick in 1..=12 {
             let time = now(Duration::from_secs(15 * tick));
-            let snapshot = snapshot(&self.env, self.driver.as_ref(), time.boottime);
+            let snapshot = snapshot(
+                &self.env,
+                &Settings::default(),
+                self.driver.as_ref(),
+                time.boottime,
+            );
             engine.step(time, Input::Snapshot(&snapshot));
         }
         let view = engine.view();

@@ -58,6 +58,11 @@ pub fn mmpmon_reply(data: &[u8]) {
     gpfs::record::check(data);
 }
 
+/// Output of a GPFS command with `-Y`.
+pub fn mm_output(data: &[u8]) {
+    gpfs::replies::check(data);
+}
+
 /// /proc/self/mountstats.
 pub fn mountstats(data: &[u8]) {
     mounts::nfs::check(data);

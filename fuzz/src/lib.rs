@@ -18,6 +18,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("ethtool_statistics", collectors::fuzz::ethtool_statistics),
     ("device_program", collectors::fuzz::device_program),
     ("mmpmon_reply", collectors::fuzz::mmpmon_reply),
+    ("mm_output", collectors::fuzz::mm_output),
     ("mountstats", collectors::fuzz::mountstats),
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),

@@ -22,12 +22,12 @@ pub(crate) fn now(after: Duration) -> Now {
 }
 
 /// Reads every collector once, as the workers would.
-pub(crate) fn snapshot(env: &Env, driver: Option<&Driver>, at: Duration) -> Snapshot {
+pub(crate) fn snapshot(env: &Env, settings: &Settings, driver: Option<&Driver>, at: Duration) -> Snapshot {
     let mut snapshot = Snapshot::empty(at);
     for (state, spec) in snapshot.collectors.iter_mut().zip(COLLECTORS.iter().copied()) {
         let settings = match driver {
             Some(driver) if spec.name == "nvidia" => spec.settings(&driver.settings()).unwrap(),
-            _ => Settings::default(),
+            _ => settings.of(spec.keys.iter().copied()),
         };
         let mut source = match (spec.open)(env, &settings) {
             Ok(Some(source)) => source,

@@ -1,9 +1,10 @@
 //! GPFS (IBM Storage Scale) client statistics, as mmfsd counts them for this node.
 
+use super::command_metrics as commands;
 use crate::metric::{Alias, Kind, Metric, Tier, Unit};
 
 /// The page with the names of treydock's gpfs_exporter.
-const PAGE: &str = "gpfs_exporter";
+pub(super) const PAGE: &str = "gpfs_exporter";
 /// A filesystem, and the cluster that owns it: two clusters may use one name.
 const FILESYSTEM: &[&str] = &["gpfs_cluster", "fs"];
 /// A kind of operation.
@@ -202,4 +203,14 @@ pub static METRICS: &[&Metric] = &[
     &DISK_WRITES,
     &STAT_CACHE_HITS,
     &STAT_CACHE_MISSES,
+    &commands::NODE_STATE,
+    &commands::WAITERS,
+    &commands::LONGEST_WAIT,
+    &commands::LONGEST_WAITER,
+    &commands::WAITERS_BY_THREAD,
+    &commands::COMPONENT_STATUS,
+    &commands::COMPONENT_HAS_STATUS,
+    &commands::COMPONENT_EVENT,
+    &commands::UNREADABLE,
+    &commands::TIMESTAMP,
 ];

@@ -1,9 +1,17 @@
-//! GPFS (IBM Storage Scale): what mmfsd counts for this node, by the socket that mmpmon uses. Nothing is started: the
-//! mm commands are scripts that pile up when mmfsd hangs.
+//! GPFS (IBM Storage Scale): what mmfsd counts for this node, by the socket that mmpmon uses, and the output of commands of
+//! GPFS, by files that another process writes. Nothing is started here: the mm commands are scripts that pile up when mmfsd
+//! hangs.
 
+pub mod command_metrics;
+pub mod commands;
 mod filesystem;
+pub mod health;
 pub mod metrics;
+mod output;
 pub(crate) mod record;
+pub(crate) mod replies;
+mod state;
+mod waiters;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +22,7 @@ use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec,
 use filesystem::{Counts, Key};
 use metrics::{DAEMON_UP, INFO, METRICS};
 use record::Record;
+use replies::Replies;
 
 /// The gpfs collector.
 pub static SPEC: Spec = Spec {
@@ -27,31 +36,43 @@ pub static SPEC: Spec = Spec {
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),
-    keys: &[],
+    keys: commands::KEYS,
     open,
 };
 
 /// Absent where GPFS is not installed.
-fn open(env: &Env, _: &Settings) -> Result<Option<Source>, Error> {
+fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     if !root::has_source(env, domain::GPFS.only_with) {
         return Ok(None);
     }
     Ok(Some(Source {
-        devices: Box::new(GpfsDevices(env.clone())),
+        devices: Box::new(GpfsDevices {
+            env: env.clone(),
+            replies: settings.find(&commands::REPLIES)?,
+        }),
         watcher: None,
     }))
 }
 
-struct GpfsDevices(Env);
+struct GpfsDevices {
+    env: Env,
+    /// The folder of the output of commands. `None`: it is not read.
+    replies: Option<String>,
+}
 
 impl Devices for GpfsDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
-        Ok(vec![Box::new(GpfsNode {
-            env: self.0.clone(),
+        let mut devices: Vec<Box<dyn Device>> = vec![Box::new(GpfsNode {
+            env: self.env.clone(),
             subject: Subject::node(),
             request: MORE,
             counts: BTreeMap::new(),
-        })])
+        })];
+        // A device of its own: it is read while mmfsd does not answer.
+        if let Some(folder) = &self.replies {
+            devices.push(Box::new(Replies::new(&self.env, folder)));
+        }
+        Ok(devices)
     }
 }
 
