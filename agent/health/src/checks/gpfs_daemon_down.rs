@@ -81,6 +81,11 @@ impl Watch for DaemonSeen {
     }
 }
 
+/// Whether the daemon answers. `None`: not read.
+pub(super) fn answers(judge: &Judge<'_>) -> Option<bool> {
+    state(judge).map(|(is_up, ..)| is_up)
+}
+
 /// Whether the daemon answers, the detail of a finding, and the evidence. `None`: not read.
 fn state(judge: &Judge<'_>) -> Option<(bool, &'static str, String)> {
     if let Some(sample) = judge.snapshot.samples(&DAEMON_UP).next() {
@@ -88,6 +93,8 @@ fn state(judge: &Judge<'_>) -> Option<(bool, &'static str, String)> {
         return Some((is_up, "mmfsd does not run", evidence(&sample, "1")));
     }
     let collector = judge.snapshot.collector(COLLECTOR)?;
-    let (reason, text) = collector.devices.first()?.error.as_ref()?;
+    let mut devices = collector.devices.iter();
+    let daemon = devices.find(|device| device.subject == Subject::node())?;
+    let (reason, text) = daemon.error.as_ref()?;
     (reason == "timeout").then(|| (false, "mmfsd does not answer", text.clone()))
 }

@@ -6,7 +6,10 @@ pub mod collector_silent;
 pub mod custom_check;
 pub mod edac_uncorrected;
 mod expected;
+mod gpfs;
 pub mod gpfs_daemon_down;
+pub mod gpfs_node_state;
+pub mod gpfs_waiters_long;
 mod gpu;
 pub mod gpu_application_errors;
 pub mod gpu_configuration;
@@ -215,6 +218,8 @@ pub static CHECKS: &[&Check] = &[
     &gpu_stalled::CHECK,
     &job_blocked::CHECK,
     &gpfs_daemon_down::CHECK,
+    &gpfs_node_state::CHECK,
+    &gpfs_waiters_long::CHECK,
     &mount_unresponsive::CHECK,
     &mount_local::READ_ONLY_CHECK,
     &mount_local::FULL_CHECK,

@@ -1,5 +1,8 @@
-//! Check gpfs-daemon-down.
+//! The checks of GPFS.
 
+use collectors::gpfs::command_metrics::{
+    COMPONENT_EVENT, COMPONENT_STATUS, LONGEST_WAIT, LONGEST_WAITER, NODE_STATE, TIMESTAMP, WAITERS,
+};
 use collectors::gpfs::metrics::DAEMON_UP;
 use collectors::{Block, Subject};
 
@@ -65,4 +68,156 @@ fn that_it_ran_is_known_over_a_restart_and_forgotten_at_a_reboot() {
     sim.pass(900);
     assert!(sim.says("mmfsd does not run", false), "unknown ends no incident");
     assert_eq!(sim.slurm.drains, 0);
+}
+
+/// What the commands of GPFS report, written at that time.
+struct Commands {
+    state: &'static str,
+    status: &'static str,
+    wait: f64,
+}
+
+const WELL: Commands = Commands {
+    state: "active",
+    status: "HEALTHY",
+    wait: 2.0,
+};
+
+/// The next outputs of the commands, with mmfsd as it is read.
+fn outputs(sim: &mut Sim, up: Option<u64>, commands: &Commands, written: f64) {
+    let mut block = Block::default();
+    if let Some(up) = up {
+        block.u64(&DAEMON_UP, &[], up);
+    }
+    for state in ["active", "arbitrating", "down", "unknown", "unresponsive"] {
+        block.u64(&NODE_STATE, &[state], u64::from(state == commands.state));
+    }
+    let gpfs = ["GPFS", "gpu07", "NODE"];
+    block.u64(
+        &COMPONENT_STATUS,
+        &[gpfs[0], gpfs[1], gpfs[2], commands.status],
+        1,
+    );
+    if commands.status != "HEALTHY" {
+        block.u64(&COMPONENT_EVENT, &[gpfs[0], gpfs[1], gpfs[2], "quorum_down"], 1);
+    }
+    block.u64(&WAITERS, &[], 3);
+    block.f64(&LONGEST_WAIT, &[], commands.wait);
+    block.info(&LONGEST_WAITER, &["NSDThread", "for I/O completion"]);
+    for command in ["mmgetstate", "mmdiag-waiters", "mmhealth"] {
+        block.f64(&TIMESTAMP, &[command], written);
+    }
+    sim.host.others = vec![("gpfs", Subject::node(), Ok(block))];
+}
+
+/// A node that was well, and whose commands report this in as many outputs.
+fn reported(up: Option<u64>, commands: &Commands, outputs_of_it: u32) -> Sim {
+    let mut sim = Sim::new(Mode::Drain);
+    outputs(&mut sim, up.map(|_| 1), &WELL, 1000.0);
+    sim.pass(300);
+    for n in 1..=outputs_of_it {
+        outputs(&mut sim, up, commands, 1000.0 + 300.0 * f64::from(n));
+        sim.pass(300);
+    }
+    sim
+}
+
+#[test]
+fn a_wait_of_minutes_in_two_outputs_is_a_finding_and_one_output_is_not() {
+    let long = Commands { wait: 6861.7, ..WELL };
+    let once = reported(Some(1), &long, 1);
+    assert_eq!(once.incidents(), [""; 0], "one output, read 20 times");
+    let mut sim = reported(Some(1), &long, 2);
+    assert!(
+        sim.says("a thread of mmfsd waits for more than 300 s", false),
+        "{:?}",
+        sim.incidents()
+    );
+    assert_eq!((sim.slurm.drains, sim.slurm.undrains), (0, 0));
+    for written in [2000.0, 2300.0] {
+        outputs(&mut sim, Some(1), &WELL, written);
+        sim.pass(300);
+    }
+    assert!(
+        sim.says("a thread of mmfsd waits for more than 300 s", true),
+        "{:?}",
+        sim.incidents()
+    );
+    let short = reported(Some(1), &Commands { wait: 300.0, ..WELL }, 3);
+    assert_eq!(short.incidents(), [""; 0]);
+}
+
+#[test]
+fn a_node_that_is_not_active_any_more_is_a_finding() {
+    for state in ["arbitrating", "down", "unresponsive"] {
+        let sim = reported(Some(1), &Commands { state, ..WELL }, 2);
+        assert!(
+            sim.says(&format!("state {state}"), false),
+            "{:?}",
+            sim.incidents()
+        );
+        assert_eq!(sim.slurm.drains, 0);
+    }
+    // Where the socket cannot be read, as without root.
+    let sim = reported(
+        None,
+        &Commands {
+            state: "down",
+            ..WELL
+        },
+        2,
+    );
+    assert!(sim.says("state down", false), "{:?}", sim.incidents());
+    let sim = reported(
+        Some(1),
+        &Commands {
+            state: "unknown",
+            ..WELL
+        },
+        4,
+    );
+    assert_eq!(sim.incidents(), [""; 0]);
+}
+
+#[test]
+fn an_unhealthy_component_gpfs_is_a_finding_and_other_words_are_not() {
+    for status in ["FAILED", "DEGRADED"] {
+        let sim = reported(Some(1), &Commands { status, ..WELL }, 2);
+        assert!(
+            sim.says(&format!("component GPFS {status}"), false),
+            "{:?}",
+            sim.incidents()
+        );
+    }
+    for status in ["TIPS", "CHECKING", "UNKNOWN", "DEPEND"] {
+        let sim = reported(Some(1), &Commands { status, ..WELL }, 3);
+        assert_eq!(sim.incidents(), [""; 0], "{status}");
+    }
+}
+
+#[test]
+fn a_daemon_that_ended_is_one_finding_and_not_two() {
+    let gone = Commands {
+        state: "down",
+        status: "FAILED",
+        wait: 2.0,
+    };
+    let sim = reported(Some(0), &gone, 4);
+    assert!(sim.says("mmfsd does not run", false), "{:?}", sim.incidents());
+    assert_eq!(sim.incidents().len(), 1, "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_node_that_was_never_active_is_no_finding() {
+    let never = Commands {
+        state: "down",
+        status: "FAILED",
+        wait: 2.0,
+    };
+    let mut sim = Sim::new(Mode::Drain);
+    for n in 0..4 {
+        outputs(&mut sim, None, &never, f64::from(n));
+        sim.pass(300);
+    }
+    assert_eq!(sim.incidents(), [""; 0]);
 }

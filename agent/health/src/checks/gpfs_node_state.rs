@@ -1,0 +1,142 @@
+//! Check `gpfs-node-state`: GPFS itself reports that this node is not an active member of its cluster, or that it is unhealthy.
+
+use std::time::Duration;
+
+use collectors::gpfs::command_metrics::{COMPONENT_EVENT, COMPONENT_STATUS, NODE_STATE};
+use collectors::gpfs::{commands, health};
+use collectors::{Subject, SubjectKind};
+use model::snapshot::Sample;
+use serde::{Deserialize, Serialize};
+
+use super::gpfs::LastOutput;
+use super::{Check, Kept, May, Scope, Version, Watch, gpfs_daemon_down};
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::{Judge, evidence};
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpfs-node-state",
+    subject: SubjectKind::Node,
+    fires_when: "`mmgetstate` reported active earlier in this boot. Now it reports arbitrating, down or unresponsive, or `mmhealth` reports FAILED or DEGRADED for the component GPFS.",
+    lasting: "2 consecutive outputs of the command, at least 60 s",
+    clears_when: "2 consecutive outputs, at least 60 s, with active, or with HEALTHY or TIPS.",
+    ignored_when: "The GPFS daemon does not answer: gpfs-daemon-down reports it. State unknown. Output that is missing or older than 11 min.",
+    scope: Scope::Shared,
+    may: May::CommentOrDrain,
+    since: Version(0, 1, 0),
+    runbook: "docs/runbooks/gpfs-node-state.md",
+    watch: || Box::<NodeState>::default(),
+};
+
+static PACE: Pace = Pace {
+    bad: 2,
+    bad_span: Duration::from_secs(60),
+    good: 2,
+    hold: Duration::from_secs(60),
+};
+
+/// The most events that the evidence lists.
+const LISTED: usize = 8;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct NodeState {
+    /// The node was active in this boot.
+    was_active: bool,
+    #[serde(skip)]
+    state: LastOutput,
+    #[serde(skip)]
+    component: LastOutput,
+}
+
+impl Watch for NodeState {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        if gpfs_daemon_down::answers(judge) == Some(false) {
+            return Vec::new();
+        }
+        let state = self.state(judge);
+        let component = self.component(judge);
+        state.into_iter().chain(component).collect()
+    }
+
+    fn rebooted(&mut self) {
+        self.was_active = false;
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(self)
+    }
+}
+
+impl NodeState {
+    fn state<'a>(&mut self, judge: &Judge<'a>) -> Option<Judged<'a>> {
+        let mut states = judge.snapshot.samples(&NODE_STATE);
+        let sample = states.find(|sample| sample.as_f64() > 0.0)?;
+        let word = sample.label("state")?;
+        let is_active = word == "active";
+        if is_active && !self.was_active {
+            self.was_active = true;
+            judge.counted();
+        }
+        let reading = match (word, self.was_active) {
+            ("active", _) => Reading::Good,
+            ("unknown", _) | (_, false) => Reading::Unknown,
+            (_, true) => Reading::Bad,
+        };
+        let at = self.state.read_at(judge, &commands::MMGETSTATE, &sample);
+        let line = evidence(&sample, "active");
+        Some(judged("mmgetstate", reading, at, format!("state {word}"), line))
+    }
+
+    fn component<'a>(&mut self, judge: &Judge<'a>) -> Option<Judged<'a>> {
+        let statuses = judge.snapshot.samples(&COMPONENT_STATUS);
+        let of_gpfs = statuses.filter(|sample| sample.label("component") == Some(health::GPFS));
+        let (reading, sample) = of_gpfs.map(|sample| (self.meaning(&sample), sample)).max_by_key(
+            |(reading, _)| match reading {
+                Reading::Good => 0,
+                Reading::Unknown => 1,
+                Reading::Bad => 2,
+            },
+        )?;
+        let events = judge.snapshot.samples(&COMPONENT_EVENT);
+        let events = events.filter(|event| event.label("component") == Some(health::GPFS));
+        let events: Vec<&str> = events
+            .filter_map(|event| event.label("event"))
+            .take(LISTED)
+            .collect();
+        let mut line = evidence(&sample, "HEALTHY or TIPS");
+        if !events.is_empty() {
+            line.push_str(&format!("; events: {}", events.join(", ")));
+        }
+        let status = sample.label("status").unwrap_or_default();
+        let at = self.component.read_at(judge, &commands::MMHEALTH, &sample);
+        let detail = format!("component {} {status}", health::GPFS);
+        Some(judged("mmhealth", reading, at, detail, line))
+    }
+
+    /// Before the node was active, mmhealth reports what mmfsd has not started.
+    fn meaning(&self, sample: &Sample<'_>) -> Reading {
+        match sample.label("status") {
+            Some("HEALTHY" | "TIPS") => Reading::Good,
+            Some("FAILED" | "DEGRADED") if self.was_active => Reading::Bad,
+            _ => Reading::Unknown,
+        }
+    }
+}
+
+fn judged<'a>(part: &str, reading: Reading, at: Duration, detail: String, line: String) -> Judged<'a> {
+    Judged {
+        key: format!("{} {part}", CHECK.id),
+        subject: Subject::node(),
+        reading,
+        at,
+        pace: &PACE,
+        finding: Box::new(move |_| Finding {
+            detail,
+            remedy: Remedy::Inspect,
+            evidence: line,
+            drains: true,
+            ..Finding::of_condition(CHECK.id, Subject::node())
+        }),
+    }
+}

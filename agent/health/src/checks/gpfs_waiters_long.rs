@@ -1,0 +1,68 @@
+//! Check `gpfs-waiters-long`: a thread of the GPFS daemon waits for minutes.
+
+use std::time::Duration;
+
+use collectors::gpfs::command_metrics::{LONGEST_WAIT, LONGEST_WAITER, WAITERS};
+use collectors::gpfs::commands;
+use collectors::{Subject, SubjectKind};
+
+use super::gpfs::LastOutput;
+use super::{Check, Looks, May, Scope, Version};
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::{Judge, evidence};
+
+/// The row.
+pub static CHECK: Check = Check {
+    id: "gpfs-waiters-long",
+    subject: SubjectKind::Node,
+    fires_when: "A thread of the GPFS daemon (mmfsd) waits for more than 300 s.",
+    lasting: "2 consecutive outputs of `mmdiag --waiters`, at least 60 s",
+    clears_when: "2 consecutive outputs, at least 60 s, in which no thread waits for more than 300 s.",
+    ignored_when: "Threads that always wait: EventsExporterSenderThread and Fsck*. Output that is missing or older than 11 min.",
+    // Most wait for a server or for the network.
+    scope: Scope::Shared,
+    may: May::ObserveOrDrain,
+    since: Version(0, 1, 0),
+    runbook: "docs/runbooks/gpfs-waiters-long.md",
+    watch: || Looks::start(conditions),
+};
+
+static PACE: Pace = Pace {
+    bad: 2,
+    bad_span: Duration::from_secs(60),
+    good: 2,
+    hold: Duration::from_secs(60),
+};
+
+/// IBM's guides look into waiters that are older.
+const LONG: f64 = 300.0;
+
+fn conditions<'a>(judge: &Judge<'a>, last: &mut LastOutput) -> Vec<Judged<'a>> {
+    let Some(sample) = judge.snapshot.samples(&LONGEST_WAIT).next() else {
+        return Vec::new();
+    };
+    let mut line = evidence(&sample, "at most 300");
+    if let Some(waiter) = judge.snapshot.samples(&LONGEST_WAITER).next() {
+        let label = |name| waiter.label(name).unwrap_or_default();
+        line.push_str(&format!("; {}: {}", label("waiter"), label("reason")));
+    }
+    if let Some(all) = judge.snapshot.samples(&WAITERS).next() {
+        line.push_str(&format!("; {} waiters", all.as_f64()));
+    }
+    let is_long = sample.as_f64() > LONG;
+    vec![Judged {
+        key: CHECK.id.to_owned(),
+        subject: Subject::node(),
+        reading: if is_long { Reading::Bad } else { Reading::Good },
+        at: last.read_at(judge, &commands::WAITERS, &sample),
+        pace: &PACE,
+        finding: Box::new(move |_| Finding {
+            detail: "a thread of mmfsd waits for more than 300 s".to_owned(),
+            remedy: Remedy::Inspect,
+            evidence: line,
+            drains: true,
+            ..Finding::of_condition(CHECK.id, Subject::node())
+        }),
+    }]
+}
