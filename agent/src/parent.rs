@@ -4,6 +4,7 @@
 pub mod act;
 pub mod checks;
 pub mod children;
+pub mod gpfs;
 mod holders;
 pub mod limit;
 pub mod notify;
@@ -33,6 +34,7 @@ use crate::web::WebConfig;
 use act::{ActReply, ActRunner};
 use checks::SiteChecks;
 use children::Children;
+use gpfs::GpfsCommands;
 use health::audit::Entry;
 use limit::Refusals;
 use model::commands::CommandState;
@@ -105,6 +107,7 @@ struct Parent {
     notifier: Notifier,
     checks: SiteChecks,
     web: WebFile,
+    gpfs: GpfsCommands,
     refusals: Refusals,
     /// Outlives the daemon: a restarted one gets no new burst.
     holds: Bucket,
@@ -162,6 +165,8 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let checks = SiteChecks::new(&setup.loaded.config.health_commands, waker.clone());
     let web_file = setup.loaded.config.web_config_file.clone();
     let web = WebFile::new(web_file, setup.web.take(), waker.clone());
+    let is_on = setup.loaded.config.runs_gpfs_commands();
+    let gpfs = GpfsCommands::new(is_on, &setup.env, &setup.run_dir, waker.clone());
     let (to_main, reloads) = channel();
     let mut parent = Parent {
         setup,
@@ -183,6 +188,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
         notifier,
         checks,
         web,
+        gpfs,
         refusals: Refusals::default(),
         holds: Bucket::new(HOLDS.0, HOLDS.1),
     };
@@ -191,7 +197,8 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
 
 /// Without commands no process is needed for them; without the runner all else goes on.
 fn start_runner(setup: &ParentSetup) -> Option<Runner> {
-    if setup.loaded.config.commands.is_empty() {
+    let config = &setup.loaded.config;
+    if config.commands.is_empty() && !config.runs_gpfs_commands() {
         return None;
     }
     let started = Runner::start(&setup.run_dir, &setup.source.arguments());
@@ -212,6 +219,7 @@ impl Parent {
                 self.act.deadline(),
                 self.service.deadline(),
                 self.checks.deadline().filter(|_| self.stopping.is_none()),
+                self.gpfs.deadline().filter(|_| self.stopping.is_none()),
                 stop,
             ]
             .into_iter()
@@ -415,6 +423,7 @@ impl Parent {
                 }
                 self.act.configure(loaded.config.slurm.clone());
                 self.checks.configure(&loaded.config.health_commands);
+                self.gpfs.configure(loaded.config.runs_gpfs_commands());
                 self.setup.source = source;
                 self.setup.loaded = loaded;
                 None
@@ -536,12 +545,14 @@ impl Parent {
         }
     }
 
-    /// Starts the site's checks that are due, and reports results.
+    /// Starts the site's checks and the commands of GPFS that are due, and reports results.
     fn run_checks(&mut self) {
         let mut changed = self.checks.ended();
+        self.gpfs.ended();
         if self.stopping.is_none() {
             let client = self.runner.as_ref().map(Runner::client);
             changed.extend(self.checks.start(client.as_ref(), self.notifier.node()));
+            self.gpfs.start(client);
         }
         for state in &changed {
             self.report_check(state);

@@ -6,6 +6,8 @@ use std::time::Duration;
 use collectors::settings::duration;
 use serde::{Deserialize, Serialize};
 
+use crate::runner::gpfs;
+
 /// Longest name.
 const MAX_NAME: usize = 40;
 
@@ -33,6 +35,12 @@ impl SiteCommand {
     pub fn faults(name: &str, row: &Self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         if let Err(message) = check_name(name) {
+            faults.push(("", message));
+        }
+        if gpfs::is_one(name) {
+            let message = format!(
+                "commands.{name}: found a name of a command of GPFS (gpfs.commands), expected another one"
+            );
             faults.push(("", message));
         }
         let program = row.command.first().map(String::as_str).unwrap_or_default();
@@ -89,6 +97,7 @@ mod tests {
         assert_eq!(fields("nhc-check-2", &["/usr/sbin/nhc", "-q"], "30s"), [""; 0]);
         for (name, command, timeout, faulty) in [
             ("Nhc", &["/usr/sbin/nhc"][..], "30s", &[""][..]),
+            ("gpfs-mmhealth", &["/usr/sbin/nhc"], "30s", &[""]),
             ("nhc", &["nhc"], "30s", &["command"]),
             ("nhc", &[], "30s", &["command"]),
             ("nhc", &["/usr/sbin/nhc", "a\0b"], "30s", &["command"]),

@@ -88,6 +88,7 @@ impl Origin {
         self.files = read.files;
         let mut loaded = read.loaded;
         loaded.config.tell_jobs(&self.run);
+        loaded.config.tell_gpfs(&self.run);
         Ok(loaded)
     }
 

@@ -4,6 +4,7 @@
 mod commands;
 mod error;
 mod example;
+mod gpfs;
 mod health_command;
 mod jobs;
 mod keys;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::ConfigArgs;
+use super::{ConfigArgs, gpfs};
 use crate::config::{self, SiteCommand};
 
-/// The commands of the configuration, if only root or our own user can have written it.
+/// The commands of the configuration and those that it enables, if only root or our own user can have written it.
 ///
 /// # Errors
 /// Why there are none.
@@ -14,7 +14,10 @@ pub(super) fn load(args: &ConfigArgs) -> Result<BTreeMap<String, SiteCommand>, S
     for file in &read.files {
         sys::files::is_trusted(file).map_err(|e| format!("{}: {e}", file.display()))?;
     }
-    Ok(read.loaded.config.commands)
+    let config = read.loaded.config;
+    let mut commands = config.commands;
+    commands.extend(gpfs::rows(&config.collectors).map_err(|e| e.to_string())?);
+    Ok(commands)
 }
 
 #[cfg(test)]

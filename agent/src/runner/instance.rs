@@ -10,8 +10,8 @@ use sys::files;
 use sys::spawn::{CommandLine, CommandRunner, SpawnError};
 
 use super::lane::Lane;
-use super::proto::{MAX_REQUEST, Reply, Request};
-use super::{ConfigArgs, command};
+use super::proto::{MAX_KEPT, MAX_REQUEST, Reply, Request};
+use super::{ConfigArgs, command, gpfs};
 use crate::config::nhc;
 
 /// Time limit for the client to send its request, and to read the reply.
@@ -92,7 +92,9 @@ fn perform(line: &[u8], locks: &Path, config: &ConfigArgs) -> (Reply, Option<(Co
     else {
         return refused(format!("commands.{}: not in the configuration", request.name));
     };
-    let lane = match Lane::enter(locks, &request.name) {
+    let is_of_gpfs = gpfs::is_one(&request.name);
+    let lane = if is_of_gpfs { gpfs::LANE } else { &request.name };
+    let lane = match Lane::enter(locks, lane) {
         Ok(lane) => lane,
         Err(why) => return refused(why.to_string()),
     };
@@ -108,12 +110,16 @@ fn perform(line: &[u8], locks: &Path, config: &ConfigArgs) -> (Reply, Option<(Co
             ("LC_ALL".to_owned(), "C.UTF-8".to_owned()),
             ("NODEWARDEN_COMMAND".to_owned(), request.name.clone()),
         ],
-        input: request.input.get().as_bytes().to_vec(),
+        input: if is_of_gpfs {
+            Vec::new()
+        } else {
+            request.input.get().as_bytes().to_vec()
+        },
         deadline: row.deadline(),
     };
     let mut runner = CommandRunner::default();
     let reply = match runner.run(&command) {
-        Ok(output) => Reply::ended(&output),
+        Ok(output) => Reply::ended(&output, if is_of_gpfs { gpfs::MAX_KEPT } else { MAX_KEPT }),
         Err(error @ SpawnError::TimedOut(_)) => Reply::TimedOut(format!("{}: {error}", request.name)),
         Err(error) => Reply::Failed(format!("{}: {error}", request.name)),
     };

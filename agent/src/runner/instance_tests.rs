@@ -180,3 +180,81 @@ fn two_runs_of_a_name_never_overlap() {
         );
     }
 }
+
+/// A site with a script in place of each command of GPFS.
+fn gpfs(script: &str, is_on: bool) -> Site {
+    let site = Site::new("#!/bin/sh\n");
+    for name in ["mmgetstate", "mmdiag", "mmhealth"] {
+        site.write(name, script);
+        site.mode(name, 0o755);
+    }
+    let bin = site.dir.path();
+    site.write("n.toml", &format!("[gpfs]\ncommands = {is_on}\nbin = {bin:?}\n"));
+    site
+}
+
+#[test]
+fn the_commands_of_gpfs_have_fixed_arguments_and_no_input_and_run_only_where_they_are_enabled() {
+    let site = gpfs("#!/bin/sh\necho \"${0##*/} $*\"; cat\n", true);
+    for (name, line) in [
+        ("gpfs-mmgetstate", "mmgetstate -Y\n"),
+        ("gpfs-mmdiag-waiters", "mmdiag --waiters -Y\n"),
+        ("gpfs-mmhealth", "mmhealth node show -Y\n"),
+    ] {
+        let reply = site.call(name);
+        assert!(
+            matches!(&reply, Reply::Ended { code: 0, stdout, .. } if stdout == line),
+            "{reply:?}"
+        );
+    }
+    let reply = gpfs("#!/bin/sh\n", false).call("gpfs-mmhealth");
+    assert!(
+        matches!(&reply, Reply::Refused(why) if why.contains("not in the configuration")),
+        "{reply:?}"
+    );
+}
+
+#[test]
+fn a_megabyte_of_the_output_of_gpfs_is_kept_and_more_is_cut() {
+    for (length, is_cut) in [(1024 * 1024, false), (4 * 1024 * 1024, true)] {
+        let site = gpfs(
+            &format!("#!/bin/sh\nhead -c {length} /dev/zero | tr '\\0' x\n"),
+            true,
+        );
+        let reply = site.call("gpfs-mmhealth");
+        let Reply::Ended {
+            stdout, truncated, ..
+        } = reply
+        else {
+            panic!("{reply:?}")
+        };
+        assert_eq!((stdout.len(), truncated), (1024 * 1024, is_cut));
+    }
+}
+
+#[test]
+fn one_command_of_gpfs_runs_at_a_time_and_a_hanging_one_is_never_joined_by_another() {
+    let site = gpfs(
+        "#!/bin/sh\necho $$ >> \"${0%/*}/started\"\nuntil [ -e \"${0%/*}/end\" ]; do sleep 0.05; done\n",
+        true,
+    );
+    thread::scope(|scope| {
+        let first = scope.spawn(|| site.call("gpfs-mmdiag-waiters"));
+        testkit::wait::until_true("it runs", Duration::from_secs(30), || {
+            site.path("started").exists()
+        })
+        .unwrap();
+        for name in ["gpfs-mmgetstate", "gpfs-mmdiag-waiters", "gpfs-mmhealth"] {
+            let reply = site.call(name);
+            assert!(
+                matches!(&reply, Reply::Refused(why) if why.contains("has not ended")),
+                "{name}: {reply:?}"
+            );
+        }
+        site.write("end", "");
+        assert!(matches!(first.join().unwrap(), Reply::Ended { code: 0, .. }));
+    });
+    let started = fs::read_to_string(site.path("started")).unwrap();
+    assert_eq!(started.lines().count(), 1);
+    assert!(matches!(site.call("gpfs-mmhealth"), Reply::Ended { code: 0, .. }));
+}

@@ -3,19 +3,20 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::gpfs;
 use crate::config::check_name;
 
 /// Limit of the input of a command, in bytes.
 pub const MAX_INPUT: usize = 64 * 1024;
 
-/// Limit of what is kept of each output stream, in bytes.
+/// Limit of what is kept of each output stream of a site's command, in bytes.
 pub const MAX_KEPT: usize = 64 * 1024;
 
 /// Limit of a request, in bytes: the input, and room for the name.
 pub(super) const MAX_REQUEST: usize = MAX_INPUT + 256;
 
 /// Limit of a reply, in bytes: a byte of output is 6 in JSON at most.
-pub(super) const MAX_REPLY: u64 = 2 * 6 * MAX_KEPT as u64 + 4096;
+pub(super) const MAX_REPLY: u64 = 6 * (gpfs::MAX_KEPT + MAX_KEPT) as u64 + 4096;
 
 /// A request: a name, never an argument.
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,16 +70,17 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub(super) fn ended(output: &sys::spawn::CommandOutput) -> Self {
-        let text = |bytes: &[u8]| {
-            let kept = bytes.get(..MAX_KEPT).unwrap_or(bytes);
+    /// Keeps up to `most` bytes of the standard output.
+    pub(super) fn ended(output: &sys::spawn::CommandOutput, most: usize) -> Self {
+        let text = |bytes: &[u8], most| {
+            let kept = bytes.get(..most).unwrap_or(bytes);
             String::from_utf8_lossy(kept).into_owned()
         };
         Self::Ended {
             code: output.code,
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-            truncated: output.truncated || output.stdout.len().max(output.stderr.len()) > MAX_KEPT,
+            stdout: text(&output.stdout, most),
+            stderr: text(&output.stderr, MAX_KEPT),
+            truncated: output.truncated || output.stdout.len() > most || output.stderr.len() > MAX_KEPT,
         }
     }
 }
@@ -124,20 +126,23 @@ mod tests {
 
     #[test]
     fn output_is_cut_and_every_reply_fits() {
-        let reply = Reply::ended(&sys::spawn::CommandOutput {
-            code: 0,
-            stdout: vec![1; MAX_KEPT + 1],
-            stderr: vec![1; MAX_KEPT],
-            truncated: false,
-        });
-        let Reply::Ended {
-            stdout, truncated, ..
-        } = &reply
-        else {
-            panic!("{reply:?}")
-        };
-        assert!(*truncated && stdout.len() == MAX_KEPT);
-        let text = serde_json::to_string(&reply).unwrap();
-        assert!((text.len() as u64) < MAX_REPLY);
+        for most in [MAX_KEPT, gpfs::MAX_KEPT] {
+            let output = sys::spawn::CommandOutput {
+                code: 0,
+                stdout: vec![1; most + 1],
+                stderr: vec![1; MAX_KEPT],
+                truncated: false,
+            };
+            let reply = Reply::ended(&output, most);
+            let Reply::Ended {
+                stdout, truncated, ..
+            } = &reply
+            else {
+                panic!("{reply:?}")
+            };
+            assert!(*truncated && stdout.len() == most);
+            let text = serde_json::to_string(&reply).unwrap();
+            assert!((text.len() as u64) < MAX_REPLY);
+        }
     }
 }

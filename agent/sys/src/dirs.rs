@@ -13,7 +13,7 @@ use std::os::unix::fs::{
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use collectors::domain::{DAEMON_UID, FORMER_DAEMON_UID};
+use collectors::domain::{DAEMON_UID, Domain, FORMER_DAEMON_UID};
 
 use super::privileges::is_root;
 use super::store;
@@ -49,6 +49,8 @@ const LOCK: &str = "lock";
 const OWN: &str = "parent";
 /// The folder of the hooks' records.
 const JOBS: &str = collectors::slurm::hook::FOLDER;
+/// The folder of the output of commands of GPFS.
+const GPFS: &str = collectors::gpfs::commands::FOLDER;
 
 fn at(path: &Path) -> impl Fn(io::Error) -> DirError {
     let path = path.to_owned();
@@ -286,7 +288,16 @@ pub fn slots(run: &Path) -> Result<PathBuf, DirError> {
 /// When it cannot be created.
 pub fn jobs(run: &Path) -> Result<PathBuf, DirError> {
     folders(run).map_err(at(run))?;
-    of_hooks(run.join(JOBS))
+    read_by(&collectors::domain::SLURM, run.join(JOBS))
+}
+
+/// Creates the folder of the output of commands of GPFS. It belongs to root, and only their worker reads it: it names
+/// nodes and errors of the cluster.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn gpfs(run: &Path) -> Result<PathBuf, DirError> {
+    read_by(&collectors::domain::GPFS, run.join(GPFS))
 }
 
 /// Creates the folder of the records that epilogs leave, inside that of [`jobs`] and likewise.
@@ -294,17 +305,18 @@ pub fn jobs(run: &Path) -> Result<PathBuf, DirError> {
 /// # Errors
 /// When it cannot be created.
 pub fn ended_jobs(run: &Path) -> Result<PathBuf, DirError> {
-    of_hooks(jobs(run)?.join(collectors::slurm::hook::ENDED))
+    let ended = jobs(run)?.join(collectors::slurm::hook::ENDED);
+    read_by(&collectors::domain::SLURM, ended)
 }
 
-/// Creates a folder of this user that the worker of jobs may read.
-fn of_hooks(path: PathBuf) -> Result<PathBuf, DirError> {
+/// Creates a folder of this user that one worker may read.
+fn read_by(worker: &Domain, path: PathBuf) -> Result<PathBuf, DirError> {
     let found = folder(&path, 0o750)?;
-    let reader = crate::users::worker(&collectors::domain::SLURM).gid;
+    let reader = crate::users::worker(worker).gid;
     if is_root() && found.gid() != reader {
         chown(&path, None, Some(reader)).map_err(at(&path))?;
     }
-    // The umask of a hook may have removed bits.
+    // The umask may have removed bits.
     if found.mode() & 0o777 != 0o750 {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).map_err(at(&path))?;
     }

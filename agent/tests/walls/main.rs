@@ -17,6 +17,7 @@ mod common;
 
 mod access;
 mod checks;
+mod gpfs;
 mod hostile_worker;
 mod parent;
 mod process_table;

@@ -25,7 +25,8 @@ const LIMITS: &str = "
   (61184-65519 are its dynamic users). A node with the former numbers, from 64190, keeps its files: the parent gives them to the
   new daemon at the next start.
 * The runner of site commands is not in this table. It is root without a filter: an instance of `nodewarden-act@.service`, or
-  without systemd the process `nw-act`. It exists only if `[commands]` names a program ([commands](operations/commands.md)). For
+  without systemd the process `nw-act`. It exists only if `[commands]` names a program ([commands](operations/commands.md)) or
+  `gpfs.commands` is set. For
   notifications the parent gives it the name of the command and JSON, of which the daemon supplies texts; at most 10 in an hour.
 * A helper does one thing for a worker that parses what users write: the worker has no capability, and the helper parses nothing.
   Requests have a fixed size. `bpf` returns the instructions of device programs; the worker passes it an open cgroup. `proc`
