@@ -102,11 +102,11 @@ pub static ALL: [&Command; 3] = [&MMGETSTATE, &WAITERS, &MMHEALTH];
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::gpfs::SPEC;
 
     #[test]
     fn either_nodewarden_writes_the_files_or_the_site() {
-        let set = |table: &str| super::super::SPEC.settings(table);
+        let set = |table: &str| SPEC.settings(table);
         assert!(set("replies = \"/x\"\n").is_ok());
         assert!(set("commands = true\n").is_ok());
         let error = set("replies = \"/x\"\ncommands = true\n").unwrap_err();
