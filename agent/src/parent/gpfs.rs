@@ -118,7 +118,7 @@ impl GpfsCommands {
     }
 }
 
-/// Runs each command, and leaves its output or the reason why there is none.
+/// Runs each command, and leaves its output or the reason for its absence.
 fn round(client: Option<&Client>, run_dir: &Path) -> Round {
     let folder = match dirs::gpfs(run_dir) {
         Ok(folder) => folder,
