@@ -30,8 +30,10 @@ mod tests {
     use super::*;
 
     fn folder(table: &str) -> Option<String> {
-        let mut config = Config::default();
-        config.collectors = SPEC.settings(table).unwrap();
+        let mut config = Config {
+            collectors: SPEC.settings(table).unwrap(),
+            ..Config::default()
+        };
         config.tell_gpfs(Path::new("/run/nw"));
         config.collectors.find(&REPLIES).unwrap()
     }
