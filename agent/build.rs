@@ -1,5 +1,7 @@
 //! Gives every build its own id, so that a worker started from a replaced binary is noticed, and renders the runbooks.
 
+#![allow(clippy::disallowed_methods, reason = "it runs when the program is built, on its source")]
+
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
