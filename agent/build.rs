@@ -1,6 +1,9 @@
 //! Gives every build its own id, so that a worker started from a replaced binary is noticed, and renders the runbooks.
 
-#![allow(clippy::disallowed_methods, reason = "it runs when the program is built, on its source")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it runs when the program is built, on its source"
+)]
 
 use std::fmt::Write;
 use std::path::Path;
@@ -54,7 +57,11 @@ fn runbooks() -> io::Result<String> {
     rows.sort();
     let mut text = String::from("&[\n");
     for (path, title, body) in rows {
-        writeln!(text, "    Runbook {{ path: {path:?}, title: {title:?}, body: {body:?} }},").map_err(io::Error::other)?;
+        writeln!(
+            text,
+            "    Runbook {{ path: {path:?}, title: {title:?}, body: {body:?} }},"
+        )
+        .map_err(io::Error::other)?;
     }
     text.push(']');
     Ok(text)
@@ -64,12 +71,22 @@ fn runbooks() -> io::Result<String> {
 fn body(text: &str) -> String {
     let mut kept = Vec::new();
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| match event {
-        Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+        Event::Start(Tag::Link {
+            link_type,
+            dest_url,
+            title,
+            id,
+        }) => {
             let page = dest_url.strip_suffix(".md").filter(|name| !name.contains('/'));
             let page = page.map(|name| CowStr::from(format!("/runbooks/{name}")));
             kept.push(page.is_some());
             let dest_url = page?;
-            Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+            Some(Event::Start(Tag::Link {
+                link_type,
+                dest_url,
+                title,
+                id,
+            }))
         }
         Event::End(TagEnd::Link) if kept.pop() == Some(false) => None,
         event => Some(event),

@@ -118,7 +118,8 @@ impl Policy {
     /// Whether the findings of a check require no act in any mode: it observes by default, and the site enables no more.
     pub(super) fn only_observes(&self, id: &str) -> bool {
         // Without `health.mode`, which may be raised while a finding is open.
-        self.own(id) == Mode::Observe && checks::check(id).is_some_and(|c| c.may.by_default() == Mode::Observe)
+        self.own(id) == Mode::Observe
+            && checks::check(id).is_some_and(|c| c.may.by_default() == Mode::Observe)
     }
 
     /// The mode of an incident: the highest of its unresolved findings. `None`: no finding requires a drain.

@@ -120,7 +120,10 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
 
 /// Of the detail `xid79`: the words of its row.
 fn meaning(policy: &Policy, seen: &Seen) -> String {
-    let code = seen.detail.strip_prefix("xid").filter(|_| seen.check == xid::CHECK.id);
+    let code = seen
+        .detail
+        .strip_prefix("xid")
+        .filter(|_| seen.check == xid::CHECK.id);
     let row = code.and_then(|code| policy.site.xids.row(code.parse().ok()?));
     row.map_or_else(String::new, |row| row.meaning.clone())
 }

@@ -25,7 +25,9 @@ static RUNBOOKS: &[Runbook] = include!(concat!(env!("OUT_DIR"), "/runbooks.rs"))
 
 /// The runbook at this path.
 pub(super) fn at(path: &str) -> Option<&'static Runbook> {
-    let found = RUNBOOKS.binary_search_by_key(&path, |runbook| runbook.path).ok()?;
+    let found = RUNBOOKS
+        .binary_search_by_key(&path, |runbook| runbook.path)
+        .ok()?;
     RUNBOOKS.get(found)
 }
 

@@ -276,7 +276,12 @@ fn an_eviction_before_the_first_reading_is_no_news_and_a_later_one_is_one() {
     let after = [
         &before[..],
         // The server does not answer the first connect request.
-        &[(9, "DISCONN"), (9, "CONNECTING"), (9, "DISCONN"), (9, "CONNECTING")],
+        &[
+            (9, "DISCONN"),
+            (9, "CONNECTING"),
+            (9, "DISCONN"),
+            (9, "CONNECTING"),
+        ],
         &[(9, "EVICTED"), (9, "RECOVER"), (9, "FULL")],
     ]
     .concat();

@@ -91,7 +91,9 @@ fn both<'a>(
     let is_good = collector.device_up(device, at) == Some(true) && device.late.is_none();
     let in_use = (rule.in_use)(judge, &device.subject);
     let fault = late(collector, device, rule, at).filter(|_| !has_fault(device, rule));
-    let fault = fault.or_else(|| error(collector, device, rule)).filter(|_| in_use);
+    let fault = fault
+        .or_else(|| error(collector, device, rule))
+        .filter(|_| in_use);
     let (drains, shown) = match fault {
         Some(fault) if fault.means == Meaning::Fault => (Some(fault), None),
         other => (None, other),

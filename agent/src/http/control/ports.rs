@@ -67,7 +67,12 @@ fn port(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot) -
     }
     if !state.is_empty() && !state.starts_with("active") {
         let physical = word(told.sum(&m::PORT_PHYSICAL_STATE), &PHYSICAL_STATES);
-        trouble.extend([state, physical].into_iter().filter(|w| !w.is_empty()).map(str::to_owned));
+        trouble.extend(
+            [state, physical]
+                .into_iter()
+                .filter(|w| !w.is_empty())
+                .map(str::to_owned),
+        );
     }
     if told.sum(&m::NETDEV_UP) == Some(0.0) {
         trouble.push("interface down".to_owned());

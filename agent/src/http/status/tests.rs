@@ -131,7 +131,10 @@ fn closed_incidents_are_listed_without_the_reason_of_their_end() {
     page.view = Arc::new(view);
     let json = json(&page);
     assert_eq!(json["closed"].as_array().unwrap().len(), MOST_CLOSED);
-    assert_eq!((&json["closed"][0]["id"], &json["closed"][9]["age"]), (&"closed00".into(), &540.into()));
+    assert_eq!(
+        (&json["closed"][0]["id"], &json["closed"][9]["age"]),
+        (&"closed00".into(), &540.into())
+    );
     let html = render(&report(&page));
     assert!(html.contains("closed09") && !html.contains("closed10"));
     assert!(!html.contains("alice") && !json.to_string().contains("alice"));

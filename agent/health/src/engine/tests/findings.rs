@@ -391,7 +391,7 @@ fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is
     let mut sim = Sim::expecting(GPU2);
     let fill = |sim: &mut Sim, n: usize, drains: bool| {
         for n in 0..n {
-            let subject = Subject::new(SubjectKind::Mount, &format!("/{drains}/{n}"));
+            let subject = Subject::new(SubjectKind::Mount, format!("/{drains}/{n}"));
             let finding = Finding {
                 drains,
                 ..Finding::of_condition("mount-full", subject)
@@ -402,7 +402,10 @@ fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is
         }
     };
     fill(&mut sim, MAX_OPEN + 9, false);
-    assert_eq!((sim.engine.book.open().count(), sim.engine.book.dropped), (MAX_OPEN, 9));
+    assert_eq!(
+        (sim.engine.book.open().count(), sim.engine.book.dropped),
+        (MAX_OPEN, 9)
+    );
     fill(&mut sim, MAX_DRAINING, true);
     assert_eq!(sim.engine.book.dropped, 9);
     sim.remove_gpu(GPU2);

@@ -120,7 +120,9 @@ fn a_check_that_the_site_lets_drain_drains_when_the_mode_of_all_is_raised_later(
 #[test]
 fn a_late_mount_is_a_comment_and_a_stale_one_after_it_drains_where_the_site_permits_it() {
     let mut settings = config(Mode::Drain);
-    settings.checks.insert("mount-unresponsive".to_owned(), Mode::Drain);
+    settings
+        .checks
+        .insert("mount-unresponsive".to_owned(), Mode::Drain);
     let mut sim = Sim::with(settings, None);
     disk(&mut sim, false, FREE);
     sim.pass(60);
