@@ -1,12 +1,14 @@
 //! The daemon's own families: what was counted, what health makes of it, and how the daemon itself does.
 
 mod access;
+mod amd;
 mod audit;
 mod commands;
 mod dcgm;
 mod devices;
 mod guard;
 mod jobs;
+mod joined;
 pub mod live;
 mod metrics;
 mod node_exporter;
@@ -150,6 +152,7 @@ impl Source for SnapshotPage<'_> {
     fn families(&self, page: &'static str, left: &Left<'_>, _: &Hidden, w: &mut Writer<'_>) {
         match page {
             METRICS_PAGE => collectors(self.0, left, w),
+            amd::PAGE => amd::nodes(self.0, w),
             node_exporter::PAGE => node_exporter::scrapes(self.0, w),
             _ => {}
         }
@@ -167,6 +170,10 @@ impl Page {
     ) {
         match page {
             METRICS_PAGE => self.metrics(live, left, hidden, w),
+            amd::PAGE => {
+                amd::nodes(&self.snapshot, w);
+                amd::health(self, w);
+            }
             dcgm::PAGE => dcgm::last_xids(self, w),
             node_exporter::PAGE => node_exporter::scrapes(&self.snapshot, w),
             _ => {}

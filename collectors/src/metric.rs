@@ -119,13 +119,16 @@ pub struct Alias {
     pub kind: Kind,
     /// Their label and ours, in their order. A label of ours that is not listed is left out.
     pub labels: &'static [(&'static str, &'static str)],
+    /// Their labels with a constant value, after those.
+    pub fixed: &'static [(&'static str, &'static str)],
     /// What our value is multiplied by. 1 keeps whole numbers exact.
     pub scale: f64,
     /// Their value is a whole number: ours is rounded after it was multiplied.
     pub whole: bool,
     /// Only series with these labels of ours are shown.
     pub only: &'static [(&'static str, &'static str)],
-    /// Labels of theirs that stand on another series of ours.
+    /// Labels of theirs that stand on another series of ours. A series of a device without that other one is not shown: the
+    /// other exporter has no such device.
     pub join: Option<&'static Join>,
 }
 
@@ -142,6 +145,7 @@ impl Alias {
             name,
             kind,
             labels,
+            fixed: &[],
             scale: 1.0,
             whole: false,
             only: &[],

@@ -12,6 +12,7 @@ mod guard;
 pub mod hcas;
 pub mod http;
 pub mod kmsg;
+pub mod mi300x;
 pub mod mount;
 pub mod nvml;
 pub mod openmetrics;

@@ -209,11 +209,13 @@ fn joined<'a>(series: &Series, shape: Shape, all: &'a [Series]) -> Option<Option
     {
         return None;
     }
-    let found = alias.join.and_then(|join| {
-        let same = |other: &&Series| join.by.iter().all(|by| label(other, by) == label(series, by));
-        all.iter().filter(|other| other.metric == join.info).find(same)
-    });
-    Some(found)
+    let Some(join) = alias.join else {
+        return Some(None);
+    };
+    let same = |other: &&Series| join.by.iter().all(|by| label(other, by) == label(series, by));
+    // Without it, the other exporter has no such device: an AMD GPU is not on the page of DCGM.
+    let found = all.iter().filter(|other| other.metric == join.info).find(same)?;
+    Some(Some(found))
 }
 
 fn write_start(
@@ -240,7 +242,8 @@ fn write_start(
                 .iter()
                 .filter(|(_, our)| defaults.shows_label(our))
                 .map(|(their, our)| (*their, label(series, our)));
-            line::start(name, kind, part, alias.scale, others.chain(own), out);
+            let fixed = alias.fixed.iter().copied();
+            line::start(name, kind, part, alias.scale, others.chain(own).chain(fixed), out);
         }
     }
 }

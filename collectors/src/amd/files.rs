@@ -35,6 +35,15 @@ impl GpuFiles {
         }
     }
 
+    /// The table of the partition whose device this is.
+    pub(super) fn partition_table(&self) -> TableFile {
+        match root::read_bytes(&self.path("xcp/xcp_metrics"), TABLE) {
+            Ok(Some(bytes)) => TableFile::Read(bytes),
+            Ok(None) => TableFile::Absent,
+            Err(error) => Failure::of(&error).map_or(TableFile::Absent, |_| TableFile::Unreadable),
+        }
+    }
+
     /// A text. An empty one is the answer of a query that failed within the driver.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let text = root::read_lossy(&self.path(name)).ok().flatten();
@@ -56,6 +65,16 @@ impl GpuFiles {
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         root::list(&self.path(name)).ok().flatten().unwrap_or_default()
     }
+}
+
+/// The file of a partition's table.
+#[derive(Debug)]
+pub(super) enum TableFile {
+    /// This driver has none, or the partition is gone.
+    Absent,
+    /// The driver refused the read.
+    Unreadable,
+    Read(Vec<u8>),
 }
 
 /// Why the driver does not answer for a GPU.

@@ -3,27 +3,27 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::engines;
 use super::files::{Failure, GpuFiles};
 use super::gpu_metrics::{Refused, Table};
 use super::limits::Limits;
 use super::metrics as n;
+use super::page::PageLabels;
 use super::processes::Processes;
 use super::ras::Ras;
-use super::sensors::{self, part};
+use super::sensors;
 use super::throttle::Throttle;
-use super::topology::Partition;
+use super::topology::{Partition, part};
 use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
 use crate::{Block, Device, Error, Subject};
 
 /// Limits, modes and firmware are read again after this.
 const SLOWLY: Duration = Duration::from_secs(60);
-/// Files of a GPU's memory.
-const MEMORY: [(&str, &crate::Metric); 4] = [
-    ("mem_info_vis_vram_total", &m::BAR1_TOTAL),
-    ("mem_info_vis_vram_used", &m::BAR1_USED),
-    ("mem_info_gtt_total", &n::GTT_TOTAL),
-    ("mem_info_gtt_used", &n::GTT_USED),
+/// Kinds of memory besides the GPU's own: part of the name of its files, and the metrics total, used and free.
+const MEMORY: [(&str, [&crate::Metric; 3]); 2] = [
+    ("vis_vram", [&m::BAR1_TOTAL, &m::BAR1_USED, &m::BAR1_FREE]),
+    ("gtt", [&n::GTT_TOTAL, &n::GTT_USED, &n::GTT_FREE]),
 ];
 
 /// What outlasts a scan.
@@ -39,16 +39,21 @@ pub(super) struct GpuState {
 pub(super) struct AmdGpu {
     subject: Subject,
     identity: Identity,
+    page: PageLabels,
     partitions: Vec<Partition>,
+    /// Of the device of each partition.
+    folders: Vec<GpuFiles>,
     files: GpuFiles,
     processes: Processes,
     state: Arc<Mutex<GpuState>>,
+    /// Not read since the list was read: it may have been divided or reset, so limits and modes may be others.
+    is_new: bool,
 }
 
 impl AmdGpu {
     pub(super) fn new(
-        identity: Identity,
-        partitions: Vec<Partition>,
+        (identity, page): (Identity, PageLabels),
+        (partitions, folders): (Vec<Partition>, Vec<GpuFiles>),
         files: GpuFiles,
         processes: Processes,
         state: Arc<Mutex<GpuState>>,
@@ -56,10 +61,13 @@ impl AmdGpu {
         Self {
             subject: Subject::gpu(&identity.gpu),
             identity,
+            page,
             partitions,
+            folders,
             files,
             processes,
             state,
+            is_new: true,
         }
     }
 
@@ -76,43 +84,60 @@ impl AmdGpu {
 
     fn read_memory(&self, out: &mut Block) {
         let gpu = self.identity.gpu.as_str();
-        let total = self.files.number("mem_info_vram_total");
-        let used = self.files.number("mem_info_vram_used");
-        out.maybe_u64(&m::MEMORY_TOTAL, &[gpu, ""], total);
-        out.maybe_u64(&m::MEMORY_USED, &[gpu, ""], used);
-        let free = total.zip(used).and_then(|(total, used)| total.checked_sub(used));
-        out.maybe_u64(&m::MEMORY_FREE, &[gpu, ""], free);
-        for (file, metric) in MEMORY {
-            out.maybe_u64(metric, &[gpu], self.files.number(file));
+        let own = [&m::MEMORY_TOTAL, &m::MEMORY_USED, &m::MEMORY_FREE];
+        self.push_memory("vram", own, &[gpu, ""], out);
+        for (kind, metrics) in MEMORY {
+            self.push_memory(kind, metrics, &[gpu], out);
         }
+    }
+
+    fn push_memory(
+        &self,
+        kind: &str,
+        metrics: [&'static crate::Metric; 3],
+        labels: &[&str],
+        out: &mut Block,
+    ) {
+        let number = |what: &str| self.files.number(&format!("mem_info_{kind}_{what}"));
+        let (total, used) = (number("total"), number("used"));
+        let free = total.zip(used).and_then(|(total, used)| total.checked_sub(used));
+        for (metric, value) in metrics.into_iter().zip([total, used, free]) {
+            out.maybe_u64(metric, labels, value);
+        }
+    }
+
+    fn push_labels(&self, modes: (&str, &str), out: &mut Block) {
+        self.identity.push_info("amd", out);
+        self.page.push(&self.identity, self.partitions.len(), modes, out);
     }
 
     fn read_all(&self, state: &mut GpuState, out: &mut Block) -> Result<(), Failure> {
         let (gpu, files) = (self.identity.gpu.as_str(), &self.files);
         let bytes = files.table()?;
-        if state.limits_read.is_none_or(|at| at.elapsed() >= SLOWLY) {
+        if self.is_new || state.limits_read.is_none_or(|at| at.elapsed() >= SLOWLY) {
             state.limits.read(files);
             state.limits_read = Some(Instant::now());
         }
         out.u64(&m::UP, &[gpu], 1);
-        self.identity.push_info("amd", out);
+        self.push_labels(state.limits.modes(), out);
         let table = bytes.as_deref().map(Table::parse);
         if let Some(table) = &table {
             push_table_info(gpu, table, out);
         }
         let table = table.and_then(Result::ok);
         match (&table, &state.limits.hwmon) {
-            (Some(table), _) => sensors::push_table(gpu, table, self.partitions.len(), out),
+            (Some(table), _) => sensors::push_table(gpu, table, out),
             (None, Some(hwmon)) => sensors::push_files(gpu, hwmon, files, out),
             (None, None) => {}
         }
+        engines::push(gpu, table.as_ref(), &self.folders, out);
         if let Some(table) = &table {
             state.throttle.read(gpu, table, out);
         }
         sensors::push_link(gpu, table.as_ref(), files, out);
         self.read_memory(out);
         state.limits.push(gpu, out);
-        self.push_partitions(state.limits.compute(), out);
+        self.push_partitions(state.limits.modes().0, out);
         state.ras.read(gpu, files, out);
         self.processes.read(gpu, &self.partitions, out);
         Ok(())
@@ -134,17 +159,18 @@ impl Device for AmdGpu {
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let gpu = self.identity.gpu.clone();
+        let state = Arc::clone(&self.state);
+        // Never contended: while a device is stuck no thread reads it, not even its successor.
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         // A read would wake a GPU that sleeps, or be refused.
         let status = self.files.text("power/runtime_status");
         if status.as_deref() == Some("suspended") {
             out.info(&m::UNAVAILABLE_INFO, &[&gpu, "suspended"]);
-            self.identity.push_info("amd", out);
+            self.push_labels(state.limits.modes(), out);
             return Ok(());
         }
-        let state = Arc::clone(&self.state);
-        // Never contended: while a device is stuck no thread reads it, not even its successor.
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let Err(failure) = self.read_all(&mut state, out) else {
+            self.is_new = false;
             return Ok(());
         };
         if failure == Failure::Unknown {
@@ -155,7 +181,7 @@ impl Device for AmdGpu {
         }
         out.u64(&m::UP, &[&gpu], 0);
         out.info(&m::UNAVAILABLE_INFO, &[&gpu, failure.reason()]);
-        self.identity.push_info("amd", out);
+        self.push_labels(state.limits.modes(), out);
         Ok(())
     }
 }

@@ -38,18 +38,34 @@ pub(super) fn read(
     }
 }
 
-/// The label of a GPU. An id of zeros is none.
-pub(super) fn label(unique: &str, pci: &str) -> String {
+/// The number in `unique_id`. Zeros are none.
+fn number(unique: &str) -> Option<u64> {
     let is_id = unique.len() <= 16 && unique.bytes().all(|b| b.is_ascii_hexdigit());
-    match u64::from_str_radix(unique, 16) {
-        Ok(id) if is_id && id > 0 => format!("GPU-{id:016x}"),
-        _ => nameless(pci),
-    }
+    let id = u64::from_str_radix(unique, 16).ok()?;
+    (is_id && id > 0).then_some(id)
+}
+
+/// The label of a GPU.
+pub(super) fn label(unique: &str, pci: &str) -> String {
+    number(unique).map_or_else(|| nameless(pci), |id| format!("GPU-{id:016x}"))
+}
+
+/// The UUID that AMD SMI makes of the number and the PCI device (`0x74a1`): with the fixed function 0xff, version 1 and
+/// variant 2. Empty without one of the two. Source: `amdsmi_uuid_gen` of ROCm/amdsmi.
+pub(super) fn uuid(unique: &str, device: &str) -> String {
+    let device = device.strip_prefix("0x");
+    let device = device.and_then(|hex| u16::from_str_radix(hex, 16).ok());
+    let Some((id, device)) = number(unique).zip(device) else {
+        return String::new();
+    };
+    let [first, second, ..] = id.to_be_bytes();
+    let rest = id & 0xFFFF_FFFF_FFFF;
+    format!("{first:02x}ff{device:04x}-0000-1000-80{second:02x}-{rest:012x}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::label;
+    use super::{label, uuid};
 
     #[test]
     fn a_gpu_is_named_by_its_id_and_without_one_by_its_address() {
@@ -57,6 +73,16 @@ mod tests {
         assert_eq!(label("2b3c", "0000:c1:00.0"), "GPU-0000000000002b3c");
         for none in ["", "0", "0000000000000000", "0xffff", "+ff", "11112222333344445"] {
             assert_eq!(label(none, "0000:c1:00.0"), "pci:0000:c1:00.0", "{none}");
+            assert_eq!(uuid(none, "0x740f"), "", "{none}");
+        }
+    }
+
+    #[test]
+    fn the_uuid_is_that_of_amd_smi() {
+        let id = "724c3b58bf67050e";
+        assert_eq!(uuid(id, "0x740f"), "72ff740f-0000-1000-804c-3b58bf67050e");
+        for device in ["", "740f", "0x1740f", "0x"] {
+            assert_eq!(uuid(id, device), "", "{device}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::files::GpuFiles;
 use super::metrics as n;
-use super::sensors::{generation, tenths};
+use super::sensors::{generation, tenths, transfers};
 use crate::Block;
 use crate::gpu::metrics as m;
 
@@ -23,7 +23,8 @@ pub(super) struct Limits {
     /// The folder of hwmon, below the GPU's. A virtual function has none.
     pub(super) hwmon: Option<String>,
     values: [Option<u64>; LIMITS.len()],
-    generation: Option<u64>,
+    /// In 0.1 GT/s.
+    speed: Option<u64>,
     width: Option<u64>,
     compute: String,
     memory: String,
@@ -42,9 +43,7 @@ impl Limits {
             *value = path.and_then(|path| files.number(&path)).or(*value);
         }
         let speed = files.text("max_link_speed");
-        self.generation = speed
-            .and_then(|text| generation(tenths(&text)?))
-            .or(self.generation);
+        self.speed = speed.and_then(|text| tenths(&text)).or(self.speed);
         self.width = files.number("max_link_width").or(self.width);
         for (file, mode) in [
             ("current_compute_partition", &mut self.compute),
@@ -72,7 +71,8 @@ impl Limits {
                 out.f64(metric, &[gpu], value as f64 * scale);
             }
         }
-        out.maybe_u64(&m::PCIE_GENERATION_MAX, &[gpu], self.generation);
+        out.maybe_u64(&m::PCIE_GENERATION_MAX, &[gpu], self.speed.and_then(generation));
+        out.maybe_u64(&n::PCIE_SPEED_MAX, &[gpu], self.speed.and_then(transfers));
         out.maybe_u64(&m::PCIE_WIDTH_MAX, &[gpu], self.width);
         if !self.compute.is_empty() || !self.memory.is_empty() {
             out.info(&n::PARTITION_INFO, &[gpu, &self.compute, &self.memory]);
@@ -84,8 +84,8 @@ impl Limits {
         }
     }
 
-    /// The mode of compute partitions.
-    pub(super) fn compute(&self) -> &str {
-        &self.compute
+    /// The modes of compute and memory partitions.
+    pub(super) fn modes(&self) -> (&str, &str) {
+        (&self.compute, &self.memory)
     }
 }

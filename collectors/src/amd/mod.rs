@@ -3,12 +3,14 @@
 //!
 //! Never read: `pcie_bw`, which sleeps 1 s, and `xgmi_error`, whose read clears the state of a link.
 
+mod engines;
 mod files;
 mod gpu;
 pub mod gpu_metrics;
 mod identity;
 mod limits;
 pub mod metrics;
+mod page;
 mod processes;
 mod ras;
 mod scan;

@@ -3,8 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::sensors::part;
-use super::topology::Partition;
+use super::topology::{Partition, part};
 use crate::gpu::metrics as m;
 use crate::gpu::process::{self, GpuProcess};
 use crate::sys::root;

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use super::files::GpuFiles;
 use super::gpu::{AmdGpu, GpuState};
 use super::identity::{self, label};
+use super::page::PageLabels;
 use super::processes::Processes;
 use super::topology::Topology;
+use crate::gpu::identity::hostname;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error, PciAddress};
 
@@ -79,6 +81,7 @@ impl Signs {
 /// The list.
 pub(super) struct AmdDevices {
     env: Env,
+    hostname: String,
     processes: Processes,
     signs: Signs,
     states: BTreeMap<String, Arc<Mutex<GpuState>>>,
@@ -88,6 +91,7 @@ impl AmdDevices {
     pub(super) fn new(env: &Env, is_served: bool) -> Self {
         Self {
             env: env.clone(),
+            hostname: hostname(env),
             processes: Processes::new(env, is_served),
             signs: Signs::default(),
             states: BTreeMap::new(),
@@ -107,6 +111,7 @@ impl Devices for AmdDevices {
         };
         let mut names = BTreeSet::new();
         let mut devices: Vec<Box<dyn Device>> = Vec::new();
+        let mut first = 0;
         for (index, function) in self.signs.functions.iter().enumerate() {
             let pci = function.pci.as_str();
             let files = GpuFiles::new(function.folder.clone());
@@ -119,8 +124,18 @@ impl Devices for AmdDevices {
             }
             let state = Arc::clone(self.states.entry(pci.to_owned()).or_default());
             let processes = self.processes.clone();
+            // The first partition has the GPU's own device, each other one a platform device.
+            let folder = |minor| self.env.path(CARDS).join(format!("renderD{minor}/device"));
+            let folders = partitions.iter().map(|p| GpuFiles::new(folder(p.minor)));
+            let folders = folders.collect();
+            let page = PageLabels::read(&files, &self.hostname, first);
+            first += partitions.len().max(1);
             devices.push(Box::new(AmdGpu::new(
-                identity, partitions, files, processes, state,
+                (identity, page),
+                (partitions, folders),
+                files,
+                processes,
+                state,
             )));
         }
         let is_here = |pci: &String| self.signs.functions.iter().any(|f| f.pci == *pci);

@@ -1,7 +1,7 @@
 //! Values of the table `gpu_metrics`, or of single files where the driver has no table that can be read.
 
 use super::files::GpuFiles;
-use super::gpu_metrics::{Field, MAX_PARTITIONS, Table};
+use super::gpu_metrics::{Field, Table};
 use super::metrics as n;
 use crate::gpu::metrics as m;
 use crate::{Block, Metric, Value};
@@ -31,7 +31,7 @@ fn real(out: &mut Block, metric: &'static Metric, labels: &[&str], value: Option
 }
 
 /// A percentage as a ratio. Firmware may answer with more than 100.
-fn percent(out: &mut Block, metric: &'static Metric, labels: &[&str], value: Option<u64>) {
+pub(super) fn percent(out: &mut Block, metric: &'static Metric, labels: &[&str], value: Option<u64>) {
     real(out, metric, labels, value.filter(|v| *v <= 100), 100.0);
 }
 
@@ -39,8 +39,15 @@ fn hertz(out: &mut Block, metric: &'static Metric, labels: &[&str], megahertz: O
     out.maybe_u64(metric, labels, megahertz.map(|mhz| mhz.saturating_mul(MEGAHERTZ)));
 }
 
-/// Pushes what the table has. `partitions`: the compute partitions that are in use.
-pub(super) fn push_table(gpu: &str, table: &Table<'_>, partitions: usize, out: &mut Block) {
+/// The power of the socket, in parts of a watt.
+fn push_power(gpu: &str, value: Option<u64>, is_mean: bool, parts: f64, out: &mut Block) {
+    real(out, &m::POWER, &[gpu], value, parts);
+    let kind = if is_mean { "average" } else { "current" };
+    real(out, &n::SOCKET_POWER, &[gpu, kind], value, parts);
+}
+
+/// Pushes what the table has of the whole GPU.
+pub(super) fn push_table(gpu: &str, table: &Table<'_>, out: &mut Block) {
     let get = |field| table.get(field);
     let has = |field| table.list(field).next().is_some();
     let edge = get(Field::TemperatureEdge);
@@ -64,13 +71,13 @@ pub(super) fn push_table(gpu: &str, table: &Table<'_>, partitions: usize, out: &
             get(Field::TemperatureMemory),
             1.0,
         );
-        real(out, &m::POWER, &[gpu], get(Field::SocketPower), 1.0);
+        push_power(gpu, get(Field::SocketPower), table.has_mean_power(), 1.0, out);
         real(out, &m::ENERGY, &[gpu], get(Field::Energy), ENERGY);
         percent(out, &m::UTILIZATION, &[gpu], get(Field::GfxActivity));
         percent(out, &m::MEMORY_UTILIZATION, &[gpu], get(Field::MemoryActivity));
     }
     let regulator = get(Field::TemperatureRegulator);
-    for (sensor, value) in [("edge", edge), ("regulator", regulator)] {
+    for (sensor, value) in [("edge", edge), ("junction", hotspot), ("regulator", regulator)] {
         if value.is_some() {
             real(out, &n::SENSOR_TEMPERATURE, &[gpu, sensor], value, 1.0);
         }
@@ -81,7 +88,6 @@ pub(super) fn push_table(gpu: &str, table: &Table<'_>, partitions: usize, out: &
         }
     }
     push_clocks(gpu, table, out);
-    push_engines(gpu, table, partitions, out);
     push_xgmi(gpu, table, out);
     for (field, kind) in PCIE {
         if has(field) {
@@ -110,44 +116,6 @@ fn push_clocks(gpu: &str, table: &Table<'_>, out: &mut Block) {
                 hertz(out, &n::XCC_CLOCK, &[gpu, &xcc.to_string()], mhz);
             }
         }
-    }
-}
-
-/// The label of a partition: a whole GPU has none.
-pub(super) fn part(partition: usize, partitions: usize) -> String {
-    if partitions > 1 {
-        partition.to_string()
-    } else {
-        String::new()
-    }
-}
-
-fn push_engines(gpu: &str, table: &Table<'_>, partitions: usize, out: &mut Block) {
-    let partitions = |field| match table.is_divided(field) {
-        true => partitions.clamp(1, MAX_PARTITIONS),
-        false => 1,
-    };
-    for (metric, field) in [
-        (&n::XCC_UTILIZATION, Field::XccActivity),
-        (&n::VIDEO_UTILIZATION, Field::VideoActivity),
-    ] {
-        let partitions = partitions(field);
-        for partition in 0..partitions {
-            let part = part(partition, partitions);
-            for (engine, busy) in (0_u64..).zip(table.list_of(field, partition)) {
-                if busy.is_some() {
-                    percent(out, metric, &[gpu, &part, &engine.to_string()], busy);
-                }
-            }
-        }
-    }
-    let field = Field::JpegActivity;
-    let all = (0..partitions(field)).flat_map(|partition| table.list_of(field, partition));
-    let jpeg: Vec<u64> = all.flatten().collect();
-    // There are up to 40 of them: their mean.
-    let engines = u64::try_from(jpeg.len()).unwrap_or(0);
-    if let Some(mean) = jpeg.iter().sum::<u64>().checked_div(engines) {
-        percent(out, &m::JPEG_UTILIZATION, &[gpu], Some(mean));
     }
 }
 
@@ -188,6 +156,7 @@ pub(super) fn push_link(gpu: &str, table: Option<&Table<'_>>, files: &GpuFiles, 
     let speed = of_table(Field::PcieLinkSpeed).or_else(|| tenths(&files.text("current_link_speed")?));
     let width = of_table(Field::PcieLinkWidth).or_else(|| files.number("current_link_width"));
     out.maybe_u64(&m::PCIE_GENERATION, &[gpu], speed.and_then(generation));
+    out.maybe_u64(&n::PCIE_SPEED, &[gpu], speed.and_then(transfers));
     out.maybe_u64(&m::PCIE_WIDTH, &[gpu], width);
     let replays = of_table(Field::PcieReplays).or_else(|| files.number("pcie_replay_count"));
     out.maybe_u64(&m::PCIE_REPLAYS, &[gpu], replays);
@@ -197,6 +166,11 @@ pub(super) fn push_link(gpu: &str, table: Option<&Table<'_>>, files: &GpuFiles, 
 pub(super) fn generation(speed: u64) -> Option<u64> {
     let at = SPEEDS.iter().position(|s| *s == speed)?;
     u64::try_from(at + 1).ok()
+}
+
+/// Transfers per second of a speed in 0.1 GT/s.
+pub(super) const fn transfers(speed: u64) -> Option<u64> {
+    speed.checked_mul(100_000_000)
 }
 
 /// 0.1 GT/s of `32.0 GT/s PCIe`.
@@ -214,14 +188,17 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
     let sensor = |name: &str| files.number(&format!("{hwmon}/{name}"));
     let (edge, hotspot) = (sensor("temp1_input"), sensor("temp2_input"));
     let memory = sensor("temp3_input");
-    let power = sensor("power1_average").or_else(|| sensor("power1_input"));
+    let mean = sensor("power1_average");
+    let power = mean.or_else(|| sensor("power1_input"));
     let clocks = [("sm", sensor("freq1_input")), ("memory", sensor("freq2_input"))];
     real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1000.0);
     real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1000.0);
-    if edge.is_some() {
-        real(out, &n::SENSOR_TEMPERATURE, &[gpu, "edge"], edge, 1000.0);
+    for (sensor, value) in [("edge", edge), ("junction", hotspot)] {
+        if value.is_some() {
+            real(out, &n::SENSOR_TEMPERATURE, &[gpu, sensor], value, 1000.0);
+        }
     }
-    real(out, &m::POWER, &[gpu], power, 1e6);
+    push_power(gpu, power, mean.is_some(), 1e6, out);
     percent(out, &m::UTILIZATION, &[gpu], files.number("gpu_busy_percent"));
     percent(
         out,
@@ -252,7 +229,7 @@ mod tests {
         bytes.extend_from_slice(&(2_u64 << 20 | 48 << 10 | 8).to_le_bytes());
         bytes.extend((41..=48_u16).flat_map(u16::to_le_bytes));
         let mut block = Block::default();
-        push_table("g", &Table::parse(&bytes).unwrap(), 1, &mut block);
+        push_table("g", &Table::parse(&bytes).unwrap(), &mut block);
         let stacks = block.iter().filter(|(s, _)| s.metric == &n::SENSOR_TEMPERATURE);
         let found: Vec<_> = stacks.map(|(s, value)| (s.labels[1].clone(), value)).collect();
         let expected = (0..8_u16).map(|at| (format!("hbm{at}"), Value::F64(f64::from(41 + at))));

@@ -216,6 +216,43 @@ fn activity_of_the_whole_gpu_is_not_shown_as_that_of_a_partition() {
     assert_eq!(instances, 2);
 }
 
+/// The driver has a table of each partition for these.
+#[test]
+fn a_partition_whose_table_cannot_be_read_has_no_engines_and_a_reason() {
+    const DIVIDED: &str = "GPU-5d0e0000aa000011";
+    let mut node = Node::new("mi355x-dpx");
+    node.read();
+    let busy = |node: &Node, part| node.value(&n::XCC_UTILIZATION, &[DIVIDED, part, "3"]);
+    assert_eq!(busy(&node, "0"), Some(Value::F64(0.93)));
+    assert_eq!(busy(&node, "1"), Some(Value::F64(0.13)));
+    assert_eq!(busy(&node, ""), None, "the same dies twice");
+    assert!(node.value(&m::JPEG_UTILIZATION, &[DIVIDED]).is_some());
+    let file = node.path("/sys/devices/platform/amdgpu_xcp.1/xcp/xcp_metrics");
+    let whole = fs::read(&file).unwrap();
+    for state in ["truncated", "absent", "unreadable"] {
+        match state {
+            "truncated" => fs::write(&file, &whole[..whole.len() - 1]).unwrap(),
+            "absent" => fs::remove_file(&file).unwrap(),
+            // read(2) of a folder fails with EISDIR.
+            _ => fs::create_dir(&file).unwrap(),
+        }
+        node.read();
+        let info = [DIVIDED, "1", "", state];
+        assert_eq!(
+            node.value(&n::PARTITION_TABLE_INFO, &info),
+            Some(Value::U64(1)),
+            "{state}"
+        );
+        assert_eq!(busy(&node, "0"), Some(Value::F64(0.93)), "{state}");
+        assert_eq!(busy(&node, "1"), None, "{state}");
+        assert_eq!(
+            node.value(&m::JPEG_UTILIZATION, &[DIVIDED]),
+            None,
+            "the mean of some partitions is not that of the GPU"
+        );
+    }
+}
+
 #[test]
 fn a_gpu_that_sleeps_is_not_woken() {
     let mut node = Node::new("mi300x");

@@ -1,8 +1,9 @@
 //! Time in which the clocks were reduced, from the counters of ticks of v1.6 and later.
 
 use super::gpu_metrics::{Field, Table};
-use crate::Block;
+use super::metrics as n;
 use crate::gpu::metrics as m;
+use crate::{Block, Value};
 
 /// Counters of ticks, and the reason. A power limit and a temperature are the same events as on other GPUs.
 const REASONS: [(Field, &str); 5] = [
@@ -38,6 +39,15 @@ impl Ticks {
             reasons: REASONS.map(|(field, _)| table.get(field)),
         })
     }
+
+    /// What each reason took since an earlier reading.
+    fn since(&self, last: &Self) -> [Option<Spent>; REASONS.len()] {
+        let mut all = [None; REASONS.len()];
+        for ((spent, from), to) in all.iter_mut().zip(last.reasons).zip(self.reasons) {
+            *spent = span(last, self, from.zip(to));
+        }
+        all
+    }
 }
 
 /// The time of each reason since the first reading.
@@ -56,31 +66,44 @@ impl Throttle {
             }
         }
         let Some(now) = Ticks::of(table) else { return };
-        if let Some(last) = self.last {
-            for ((total, now_of), last_of) in self.seconds.iter_mut().zip(now.reasons).zip(last.reasons) {
-                *total += span(&last, &now, last_of.zip(now_of)).unwrap_or(0.0);
-            }
-        }
-        for ((_, reason), (seconds, ticks)) in REASONS.into_iter().zip(self.seconds.iter().zip(now.reasons)) {
-            if ticks.is_some() {
-                out.f64(&m::CLOCK_EVENT_SECONDS, &[gpu, reason], *seconds);
-            }
+        out.u64(&n::RESIDENCY_TICKS, &[gpu, "all"], now.all);
+        let spent = self.last.map_or([None; REASONS.len()], |last| now.since(&last));
+        let reasons = REASONS.into_iter().zip(&mut self.seconds);
+        for (((_, reason), total), (ticks, spent)) in reasons.zip(now.reasons.into_iter().zip(spent)) {
+            *total += spent.map_or(0.0, |spent| spent.seconds);
+            let Some(ticks) = ticks else { continue };
+            out.f64(&m::CLOCK_EVENT_SECONDS, &[gpu, reason], *total);
+            out.u64(&n::RESIDENCY_TICKS, &[gpu, reason], ticks);
+            let share = spent.map_or(Value::Absent, |spent| Value::F64(spent.share));
+            out.push(&n::RESIDENCY_RATIO, &[gpu, reason], share);
         }
         self.last = Some(now);
     }
 }
 
-/// Seconds of a reason between two readings: its part of all ticks of that time. Counters of 32 bits wrap; a share above
-/// 1, or a clock that went back, is a restart of the driver.
+/// What a reason took between two readings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spent {
+    /// Of all ticks.
+    share: f64,
+    seconds: f64,
+}
+
+/// Its part of all ticks of that time. Counters of 32 bits wrap; a share above 1, or a clock that went back, is a restart of
+/// the driver.
 #[expect(
     clippy::cast_precision_loss,
     reason = "differences of ticks and ns of one interval"
 )]
-fn span(last: &Ticks, now: &Ticks, of: Option<(u64, u64)>) -> Option<f64> {
+fn span(last: &Ticks, now: &Ticks, of: Option<(u64, u64)>) -> Option<Spent> {
     let (from, to) = of?;
     let elapsed = now.clock.checked_sub(last.clock)?;
     let (all, part) = (wrapped(last.all, now.all), wrapped(from, to));
-    (all > 0 && part <= all).then(|| part as f64 / all as f64 * elapsed as f64 / 1e9)
+    let share = (all > 0 && part <= all).then(|| part as f64 / all as f64)?;
+    Some(Spent {
+        share,
+        seconds: share * elapsed as f64 / 1e9,
+    })
 }
 
 /// The growth of a counter that wraps at 32 bits, as those of v1.6 to v1.8; those of v1.9 never reach that.
@@ -105,7 +128,7 @@ mod tests {
     }
 
     fn between(last: &Ticks, now: &Ticks) -> Option<f64> {
-        span(last, now, last.reasons[0].zip(now.reasons[0]))
+        now.since(last)[0].map(|spent| spent.seconds)
     }
 
     #[test]

@@ -78,6 +78,15 @@ impl Topology {
     }
 }
 
+/// The label of a partition: a whole GPU has none.
+pub(super) fn part(partition: usize, partitions: usize) -> String {
+    if partitions > 1 {
+        partition.to_string()
+    } else {
+        String::new()
+    }
+}
+
 /// `(domain, bus << 5 | device)` of an address.
 fn device_of(pci: &str) -> Option<(u64, u64)> {
     let mut parts = pci.split([':', '.']);

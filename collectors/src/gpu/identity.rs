@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::metrics as m;
-use crate::Block;
+use crate::sys::root;
+use crate::{Block, Env};
 
 /// The properties of a GPU, known whether it answers or not. Unknown ones are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +46,12 @@ impl Identity {
             ],
         );
     }
+}
+
+/// The node's name, for the pages of other exporters. Empty if it cannot be read.
+pub(crate) fn hostname(env: &Env) -> String {
+    let name = root::read_text(&env.path("/proc/sys/kernel/hostname"));
+    name.ok().flatten().unwrap_or_default()
 }
 
 /// The label of a GPU that no driver has named.

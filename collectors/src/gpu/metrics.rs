@@ -1,5 +1,7 @@
 //! GPU metrics by theme.
 
+mod alias;
+mod amd;
 mod clocks;
 mod dcgm;
 mod errors;
@@ -12,9 +14,12 @@ pub(crate) mod row;
 
 use crate::Metric;
 
+pub(crate) use alias::AliasBuilder;
+pub use amd::AMD_LABELS;
+pub(crate) use amd::amd;
 pub use clocks::*;
 pub use dcgm::DCGM_LABELS;
-pub(crate) use dcgm::{AliasBuilder, counter, gauge};
+pub(crate) use dcgm::{counter, gauge};
 pub use errors::*;
 pub use identity::*;
 pub use links::*;

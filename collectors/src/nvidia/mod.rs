@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::{EventKind, XidSource};
+use crate::sys::boot;
 use crate::sys::nvml::{Code, Library};
-use crate::sys::{boot, root};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
 /// The nvidia collector.
@@ -79,10 +79,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         }
         Err(code) => return Err(driver_error(code)),
     }
-    let hostname = root::read_text(&env.path("/proc/sys/kernel/hostname"))
-        .ok()
-        .flatten()
-        .unwrap_or_default();
+    let hostname = crate::gpu::identity::hostname(env);
     let inventory = Arc::new(inventory::Inventory::new(library, table, env.path("/proc")));
     let boot = boot::boot_id(env)?;
     let watcher = events::DriverEvents::new(Arc::clone(&inventory), boot.clone());

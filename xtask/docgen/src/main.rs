@@ -1,6 +1,7 @@
 //! Writes the documents that are generated from nodewarden's tables, for `cargo xtask docs`. A separate crate, so that
 //! xtask itself compiles without the daemon.
 
+mod amd_exporter;
 mod checks;
 mod configuration;
 mod jobs;
@@ -27,6 +28,7 @@ const PAGES: &[Page] = &[
     ("../packaging/nodewarden.toml.example", |_| {
         Ok(nodewarden::config::render_default())
     }),
+    ("amd-exporter.md", |_| amd_exporter::page()),
     ("checks.md", |_| Ok(checks::page())),
     ("configuration.md", |_| Ok(configuration::page())),
     ("kernel-lines.md", |_| Ok(kernel_lines::page())),

@@ -166,7 +166,7 @@ fn what_is_not_understood_is_answered_with_what_was_found_and_expected() {
         (
             "/metrics/qqq",
             404,
-            "expected one of /metrics, /metrics/dcgm, /metrics/gpfs_exporter, /metrics/node_exporter, /metrics/other",
+            "expected one of /metrics, /metrics/amd, /metrics/dcgm, /metrics/gpfs_exporter, /metrics/node_exporter, /metrics/other",
         ),
         ("/metrics/", 404, "no such page"),
         ("/metrics/other?tier=x", 400, "expected core"),

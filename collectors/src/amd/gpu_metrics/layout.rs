@@ -73,6 +73,21 @@ pub(super) const fn of(revision: Revision) -> Option<Layout> {
     })
 }
 
+/// The layout of a revision of `xcp_metrics`, the table of one partition. Its revisions are counted on their own.
+pub(super) const fn of_partition(revision: Revision) -> Option<Layout> {
+    match (revision.format, revision.content) {
+        (1, 0) => Some(Layout {
+            size: Some(488),
+            places: &[PARTITION_1_0],
+        }),
+        (1, 1) => Some(Layout {
+            size: None,
+            places: &[],
+        }),
+        _ => None,
+    }
+}
+
 /// Vega.
 const V1_0: &[Place] = &[
     one(F::TemperatureEdge, 16, 2),
@@ -226,6 +241,17 @@ const PARTS_1_8: &[Place] = &[
     parts(F::XccActivity, (344, 440), 4, 8),
     parts(F::JpegActivity, (376, 440), 2, 40),
     parts(F::VideoActivity, (456, 440), 2, 4),
+];
+
+/// v1.0 of `xcp_metrics`.
+const PARTITION_1_0: &[Place] = &[
+    array(F::GfxClock, 4, 2, 8),
+    array(F::SocClock, 20, 2, 4),
+    array(F::VideoClock, 28, 2, 4),
+    one(F::MemoryClock, 44, 2),
+    array(F::XccActivity, 48, 4, 8),
+    array(F::JpegActivity, 80, 2, 40),
+    array(F::VideoActivity, 160, 2, 4),
 ];
 
 /// Consumer APUs, v2.1 to v2.4. The unit of their activity depends on the part.

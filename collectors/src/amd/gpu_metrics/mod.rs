@@ -1,4 +1,5 @@
-//! The file `gpu_metrics` of an AMD GPU: one binary table with most of its values (kernel: `kgd_pp_interface.h`).
+//! The file `gpu_metrics` of an AMD GPU: one binary table with most of its values (kernel: `kgd_pp_interface.h`). The file
+//! `xcp_metrics` of a partition has the same form.
 //!
 //! A table begins with its size (u16) and its format and content revision (u8 each), little endian. Before v1.9 each
 //! revision has fixed offsets ([`layout`]), v1.9 describes itself ([`attributes`]). The driver fills a table with ones
@@ -13,6 +14,7 @@ mod tests;
 use std::fmt;
 
 pub use field::Field;
+use layout::Layout;
 
 /// Size of the header.
 const HEADER: usize = 4;
@@ -128,6 +130,19 @@ impl<'a> Table<'a> {
     /// # Errors
     /// When it is shorter than its table, or its revision is not known, or size and revision do not agree.
     pub fn parse(data: &'a [u8]) -> Result<Self, Refused> {
+        Self::accept(data, layout::of)
+    }
+
+    /// Accepts the content of `xcp_metrics`, the table of one partition. Its values are those of the first partition of the
+    /// table.
+    ///
+    /// # Errors
+    /// Like [`Table::parse`].
+    pub fn parse_partition(data: &'a [u8]) -> Result<Self, Refused> {
+        Self::accept(data, layout::of_partition)
+    }
+
+    fn accept(data: &'a [u8], layout_of: fn(Revision) -> Option<Layout>) -> Result<Self, Refused> {
         let &[low, high, format, content, ..] = data else {
             return Err(Refused::Truncated {
                 have: data.len(),
@@ -136,7 +151,7 @@ impl<'a> Table<'a> {
         };
         let size = u16::from_le_bytes([low, high]);
         let revision = Revision { format, content };
-        let layout = layout::of(revision).ok_or(Refused::UnknownRevision(revision))?;
+        let layout = layout_of(revision).ok_or(Refused::UnknownRevision(revision))?;
         if layout.size.is_some_and(|expected| expected != size) || usize::from(size) < HEADER {
             return Err(Refused::WrongSize { revision, size });
         }
@@ -160,6 +175,11 @@ impl<'a> Table<'a> {
     pub fn is_divided(&self, field: Field) -> bool {
         let mut places = self.places.iter().filter(|place| place.field == field);
         places.next().is_some_and(|place| place.stride > 0)
+    }
+
+    /// Whether the power of the socket is a mean, as before v1.4.
+    pub const fn has_mean_power(&self) -> bool {
+        self.revision.format != 1 || self.revision.content < 4
     }
 
     /// The value of a field, the first one of an array. `None`: this GPU does not report it.
@@ -200,15 +220,23 @@ fn value(bytes: &[u8], field: Field) -> Option<u64> {
 
 /// Any bytes: an accepted table has its size, no value of it lies outside, and what follows the table changes nothing.
 pub(crate) fn check(data: &[u8]) {
-    let Ok(table) = Table::parse(data) else { return };
+    check_as(data, layout::of);
+    check_as(data, layout::of_partition);
+}
+
+fn check_as(data: &[u8], layout_of: fn(Revision) -> Option<Layout>) {
+    let Ok(table) = Table::accept(data, layout_of) else {
+        return;
+    };
     assert!(table.bytes.len() <= data.len(), "{}", table.revision);
-    let cut = Table::parse(table.bytes);
+    let cut = Table::accept(table.bytes, layout_of);
     for place in &table.places {
         let values: Vec<_> = table.list(place.field).collect();
         let again: Vec<_> = cut.iter().flat_map(|table| table.list(place.field)).collect();
         assert_eq!(values, again, "{:?}", place.field);
     }
-    let short = table.bytes.split_last().map(|(_, rest)| Table::parse(rest));
+    let short = table.bytes.split_last();
+    let short = short.map(|(_, rest)| Table::accept(rest, layout_of));
     assert!(
         matches!(short, Some(Err(Refused::Truncated { .. }))),
         "{}",

@@ -66,16 +66,68 @@ fn every_place_lies_in_the_table_of_its_last_revision_and_overlaps_no_other() {
         }
         let mut used = vec![false; size];
         used[..4].fill(true);
-        for place in layout::of(Revision { format, content }).unwrap().places() {
-            assert_eq!(place.offset % place.width, 0, "{place:?}");
-            for range in (0..MAX_PARTITIONS).filter_map(|partition| place.range(partition)) {
-                for byte in &mut used[range] {
-                    assert!(!*byte, "v{format}.{content}: {place:?}");
-                    *byte = true;
-                }
+        lies_apart(&layout::of(Revision { format, content }).unwrap(), &mut used);
+    }
+    let first = Revision {
+        format: 1,
+        content: 0,
+    };
+    let mut used = vec![false; 488];
+    used[..4].fill(true);
+    lies_apart(&layout::of_partition(first).unwrap(), &mut used);
+}
+
+fn lies_apart(layout: &layout::Layout, used: &mut [bool]) {
+    for place in layout.places() {
+        assert_eq!(place.offset % place.width, 0, "{place:?}");
+        for range in (0..MAX_PARTITIONS).filter_map(|partition| place.range(partition)) {
+            for byte in &mut used[range] {
+                assert!(!*byte, "{place:?}");
+                *byte = true;
             }
         }
     }
+}
+
+#[test]
+fn the_table_of_a_partition_has_its_own_revisions() {
+    let mut bytes = blank(1, 0, 488);
+    put(&mut bytes, 48, &[100, 0, 0, 0, 7, 0, 0, 0]);
+    put(&mut bytes, 80, &3_u16.to_le_bytes());
+    put(&mut bytes, 166, &9_u16.to_le_bytes());
+    put(&mut bytes, 44, &1300_u16.to_le_bytes());
+    let table = Table::parse_partition(&bytes).unwrap();
+    let busy: Vec<_> = table.list(Field::XccActivity).flatten().collect();
+    assert_eq!(busy, [100, 7]);
+    assert_eq!(table.list(Field::JpegActivity).count(), 40);
+    assert_eq!(table.list(Field::VideoActivity).last(), Some(Some(9)));
+    assert_eq!(table.get(Field::MemoryClock), Some(1300));
+    assert_eq!(table.list(Field::XccActivity).count(), 8);
+    // The same revision of gpu_metrics is another table.
+    assert_eq!(
+        Table::parse(&bytes).unwrap_err().to_string(),
+        "488 bytes is not the size of v1.0"
+    );
+    assert_eq!(
+        Table::parse_partition(&blank(1, 0, 80)).unwrap_err().word(),
+        "wrong_size"
+    );
+}
+
+#[test]
+fn a_table_of_a_partition_that_is_cut_or_new_is_refused() {
+    let bytes = blank(1, 0, 488);
+    let refused = Table::parse_partition(&bytes[..487]).unwrap_err();
+    assert_eq!(refused, Refused::Truncated { have: 487, need: 488 });
+    for (format, content) in [(1, 2), (2, 0), (1, 9)] {
+        let refused = Table::parse_partition(&blank(format, content, 488)).unwrap_err();
+        assert_eq!(refused, Refused::UnknownRevision(Revision { format, content }));
+    }
+    let mut bytes = described(&[attribute(40, 4, 2, &[50, 0, 0, 0, 255, 255, 255, 255])]);
+    bytes[3] = 1;
+    let table = Table::parse_partition(&bytes).unwrap();
+    let busy: Vec<_> = table.list(Field::XccActivity).collect();
+    assert_eq!(busy, [Some(50), None]);
 }
 
 #[test]
@@ -205,6 +257,12 @@ proptest! {
         check(&data);
         let (format, content, size) = *FIXED.get(layout).unwrap_or(&(1, 9, data.len().max(4)));
         let mut bytes = blank(format, content, size);
+        let end = bytes.len().min(data.len());
+        if end > 4 {
+            bytes[4..end].copy_from_slice(&data[4..end]);
+        }
+        check(&bytes);
+        let mut bytes = blank(1, u8::from(layout % 2 == 0), if layout % 2 == 0 { data.len().max(4) } else { 488 });
         let end = bytes.len().min(data.len());
         if end > 4 {
             bytes[4..end].copy_from_slice(&data[4..end]);

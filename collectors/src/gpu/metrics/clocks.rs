@@ -1,7 +1,7 @@
 //! Clocks, performance states, and clocks event (throttle) reasons.
 
 use super::row::metrics;
-use super::{GPU, counter, gauge};
+use super::{GPU, amd, counter, gauge};
 
 const CLOCK: &[&str] = &["gpu", "clock"];
 const REASON: &[&str] = &["gpu", "reason"];
@@ -17,6 +17,10 @@ metrics! {
             gauge("DCGM_FI_DEV_SM_CLOCK").only(&[("clock", "sm")]).megahertz(),
             gauge("DCGM_FI_DEV_MEM_CLOCK").only(&[("clock", "memory")]).megahertz(),
             gauge("DCGM_FI_DEV_VIDEO_CLOCK").only(&[("clock", "video")]).megahertz(),
+            amd("gpu_clock").only(&[("clock", "sm")]).fixed(&[("clock_type", "system")]).megahertz(),
+            amd("gpu_clock").only(&[("clock", "memory")]).fixed(&[("clock_type", "memory")]).megahertz(),
+            amd("gpu_clock").only(&[("clock", "soc")]).fixed(&[("clock_type", "soc")]).megahertz(),
+            amd("gpu_clock").only(&[("clock", "video")]).fixed(&[("clock_type", "video")]).megahertz(),
         ]
         "Current clock frequency of a GPU: sm, memory, video or soc.";
     CLOCK_MAX "gpu_clock_max_hertz" Gauge Hertz Detail CLOCK, "nvmlDeviceGetMaxClockInfo (MHz)",

@@ -1,7 +1,9 @@
 //! ECC errors, row remapping and page retirement, and the driver's recovery action.
 
+use super::alias::join;
+use super::amd::BLOCKS;
 use super::row::metrics;
-use super::{GPU, counter, gauge};
+use super::{GPU, amd, counter, gauge};
 use crate::metric::Alias;
 
 const ECC: &[&str] = &["gpu", "kind", "scope"];
@@ -29,11 +31,14 @@ metrics! {
             counter("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL").only(&[("kind", "uncorrected"), ("scope", "volatile")]).same(),
             counter("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL").only(&[("kind", "corrected"), ("scope", "aggregate")]).same(),
             counter("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL").only(&[("kind", "uncorrected"), ("scope", "aggregate")]).same(),
+            amd("gpu_ecc_correct_total").only(&[("kind", "corrected"), ("scope", "volatile")]).same(),
+            amd("gpu_ecc_uncorrect_total").only(&[("kind", "uncorrected"), ("scope", "volatile")]).same(),
+            amd("gpu_ecc_deferred_total").only(&[("kind", "deferred"), ("scope", "volatile")]).same(),
         ]
         "ECC errors of a GPU, corrected, uncorrected or deferred, since the driver was loaded (volatile) or over the GPU's lifetime (aggregate).";
     ECC_LOCATION_ERRORS "gpu_ecc_location_errors_total" Counter None Detail &["gpu", "kind", "scope", "location"],
         "NVML_FI_DEV_ECC_*, nvmlDeviceGetSramEccErrorStatus; ras/*_err_count, ras/aca_*",
-        [
+        (join::<{ 26 + BLOCKS.len() }>(&[
             at("DCGM_FI_DEV_ECC_SBE_VOL_L1", &[("kind", "corrected"), ("scope", "volatile"), ("location", "l1")]),
             at("DCGM_FI_DEV_ECC_SBE_VOL_L2", &[("kind", "corrected"), ("scope", "volatile"), ("location", "l2")]),
             at("DCGM_FI_DEV_ECC_SBE_VOL_DEV", &[("kind", "corrected"), ("scope", "volatile"), ("location", "dram")]),
@@ -60,7 +65,7 @@ metrics! {
             at("DCGM_FI_DEV_ECC_DBE_AGG_TEX", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "texture")]),
             at("DCGM_FI_DEV_ECC_DBE_AGG_SRM", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "sram")]),
             at("DCGM_FI_DEV_ECC_DBE_AGG_CBU", &[("kind", "uncorrected"), ("scope", "aggregate"), ("location", "cbu")]),
-        ]
+        ], BLOCKS))
         "ECC errors of a GPU by location: dram, sram, l1, l2, register_file, texture, cbu, or a RAS block such as umc.";
     ECC_SRAM_UNCORRECTED "gpu_ecc_sram_uncorrected_errors_total" Counter None Detail &["gpu", "scope", "code"],
         "nvmlDeviceGetSramEccErrorStatus", []

@@ -20,6 +20,10 @@ metrics! {
         &["gpu", "gpu_instance", "index", "pci_bus_id", "device", "name", "profile", "instance_id", "hostname", "driver"],
         "as gpu_info", []
         "Labels of a GPU or GPU instance in the format of dcgm-exporter.";
+    AMD_INFO "gpu_amd_info" Info None Private
+        &["gpu", "gpu_instance", "gpu_id", "uuid", "partition_id", "compute", "memory", "series", "model", "serial", "driver", "vbios", "hostname"],
+        "as gpu_info, current_compute_partition, current_memory_partition", []
+        "Labels of an AMD GPU or partition in the format of AMD's device-metrics-exporter.";
     PERSISTENCE_MODE "gpu_persistence_mode" Gauge None Core GPU, "nvmlDeviceGetPersistenceMode",
         [gauge("DCGM_FI_DEV_PERSISTENCE_MODE").same()]
         "Persistence mode of a GPU: 1 if the driver keeps an unused GPU initialised, else 0.";

@@ -1,7 +1,7 @@
 //! Temperature, power and energy.
 
 use super::row::metrics;
-use super::{GPU, counter, gauge};
+use super::{GPU, amd, counter, gauge};
 
 metrics! {
     ALL_POWER;
@@ -9,7 +9,7 @@ metrics! {
         [gauge("DCGM_FI_DEV_GPU_TEMP").same()]
         "GPU temperature in degrees Celsius.";
     MEMORY_TEMPERATURE "gpu_memory_temperature_celsius" Gauge Celsius Core GPU, "NVML_FI_DEV_MEMORY_TEMP; gpu_metrics temperature_mem, hwmon temp3_input",
-        [gauge("DCGM_FI_DEV_MEMORY_TEMP").same()]
+        [gauge("DCGM_FI_DEV_MEMORY_TEMP").same(), amd("gpu_memory_temperature").same()]
         "GPU memory temperature in degrees Celsius.";
     TEMPERATURE_SLOWDOWN "gpu_temperature_slowdown_celsius" Gauge Celsius Core GPU, "nvmlDeviceGetTemperatureThreshold; hwmon temp2_crit",
         [gauge("DCGM_FI_DEV_SLOWDOWN_TEMP").same()]
@@ -30,7 +30,7 @@ metrics! {
         [gauge("DCGM_FI_DEV_FAN_SPEED").percent()]
         "Requested speed of a GPU's fan relative to its maximum.";
     POWER "gpu_power_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_AVERAGE, nvmlDeviceGetPowerUsage; gpu_metrics curr_socket_power or average_socket_power",
-        [gauge("DCGM_FI_DEV_POWER_USAGE").same()]
+        [gauge("DCGM_FI_DEV_POWER_USAGE").same(), amd("gpu_power_usage").same()]
         "Board power draw of a GPU in watts, averaged over one second where supported.";
     POWER_INSTANT "gpu_power_instant_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_INSTANT",
         [gauge("DCGM_FI_DEV_POWER_USAGE_INSTANT").same()]
@@ -51,6 +51,6 @@ metrics! {
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX").same()]
         "Maximum settable power limit of a GPU in watts.";
     ENERGY "gpu_energy_joules_total" Counter Joules Core GPU, "NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION (mJ); gpu_metrics energy_accumulator (2^-16 J)",
-        [counter("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION").millijoules()]
+        [counter("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION").millijoules(), amd("gpu_energy_consumed").microjoules()]
         "Energy consumption of a GPU since the driver was loaded.";
 }

@@ -3,10 +3,10 @@
 use crate::Metric;
 
 /// Declares one static per metric, and `$all` with all of them. A row: static, name, kind (a histogram with its buckets),
-/// unit, tier, labels, source, aliases, help.
+/// unit, tier, labels, source, aliases (an array, or the name of one), help.
 macro_rules! metrics {
     ($all:ident; $($id:ident $name:literal $kind:ident $(($buckets:expr))? $unit:ident $tier:ident $labels:expr, $source:literal,
-        [$($alias:expr),* $(,)?] $help:literal;)*) => {
+        $aliases:tt $help:literal;)*) => {
         $(
             #[doc = $help]
             pub static $id: crate::Metric = crate::Metric {
@@ -17,7 +17,7 @@ macro_rules! metrics {
                 help: $help,
                 tier: crate::Tier::$tier,
                 source: $source,
-                aliases: &[$($alias),*],
+                aliases: &$aliases,
             };
         )*
         /// Every metric of this theme, in the order of the exposition.

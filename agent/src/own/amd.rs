@@ -1,0 +1,64 @@
+//! The part of the page of AMD's device-metrics-exporter that is no series of a collector: the number of GPUs, and whether
+//! each is healthy.
+
+use collectors::gpu::metrics::{AMD_INFO, AMD_LABELS, UP};
+use collectors::{Part, Value};
+
+use exposition::{Writer, header, line, number};
+use model::snapshot::Snapshot;
+
+use super::{Page, joined};
+
+/// The page with the names of AMD's exporter.
+pub(super) const PAGE: &str = "amd";
+
+/// The collector of this page.
+const COLLECTOR: &str = "amd";
+
+const NODES: header::Family<'static> = joined::gauge("gpu_nodes_total", "AMD GPUs of the node.");
+
+const HEALTH: header::Family<'static> = joined::gauge(
+    "gpu_health",
+    "Health of a GPU by nodewarden's checks: 0 with an open incident that requires an act, 1 without; absent if the GPU does not answer.",
+);
+
+/// Appends the number of GPUs.
+pub(super) fn nodes(snapshot: &Snapshot, w: &mut Writer<'_>) {
+    if !w.shown().filter.takes(COLLECTOR) {
+        return;
+    }
+    let mut gpus = joined::gpus(snapshot, &AMD_INFO).peekable();
+    let Some(first) = gpus.peek() else { return };
+    let hostname = first.label("hostname").filter(|name| !name.is_empty());
+    let labels = hostname.into_iter().map(|name| ("hostname", name));
+    let (format, out) = w.raw();
+    NODES.write(format, out);
+    line::start(NODES.name, NODES.kind, Part::Whole, 1.0, labels, out);
+    number::u64(gpus.count() as u64, out);
+    out.push(b'\n');
+}
+
+/// Appends the health of each GPU.
+pub(super) fn health(page: &Page, w: &mut Writer<'_>) {
+    if !w.shown().filter.takes(COLLECTOR) {
+        return;
+    }
+    let incidents = page.view.incidents.iter();
+    let open: Vec<&str> = incidents
+        .filter(|i| i.closed.is_none() && i.acts && i.subject_kind == "gpu")
+        .map(|i| i.subject_name.as_str())
+        .collect();
+    let is_up = |gpu: &str| {
+        let mut ups = page.snapshot.all_shown().filter(|s| s.metric == &UP);
+        ups.any(|up| up.label("gpu") == Some(gpu) && up.value == Value::U64(1))
+    };
+    let rows = joined::gpus(&page.snapshot, &AMD_INFO).filter_map(|gpu| {
+        let name = gpu.label("gpu")?;
+        let value = match open.contains(&name) {
+            true => 0,
+            false => is_up(name).then_some(1)?,
+        };
+        Some((gpu, None, value))
+    });
+    joined::family(&HEALTH, &AMD_LABELS, rows, w);
+}

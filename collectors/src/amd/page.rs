@@ -1,0 +1,58 @@
+//! The labels of a GPU on the page of AMD's device-metrics-exporter.
+
+use super::files::GpuFiles;
+use super::identity;
+use super::topology::part;
+use crate::Block;
+use crate::gpu::identity::Identity;
+use crate::gpu::metrics as m;
+
+/// Labels that other metrics do not have.
+#[derive(Debug)]
+pub(super) struct PageLabels {
+    hostname: String,
+    /// The position of its first partition among all partitions of the node. The exporter counts partitions as GPUs.
+    first: usize,
+    uuid: String,
+    series: String,
+}
+
+impl PageLabels {
+    pub(super) fn read(files: &GpuFiles, hostname: &str, first: usize) -> Self {
+        let text = |name: &str| files.text(name).unwrap_or_default();
+        Self {
+            hostname: hostname.to_owned(),
+            first,
+            uuid: identity::uuid(&text("unique_id"), &text("device")),
+            series: text("product_name"),
+        }
+    }
+
+    /// Pushes the labels of the GPU and of each partition. Values of the whole GPU stand on its first partition, as in the
+    /// exporter. `modes`: of compute and memory partitions.
+    pub(super) fn push(&self, gpu: &Identity, partitions: usize, modes: (&str, &str), out: &mut Block) {
+        let (compute, memory) = (modes.0.to_lowercase(), modes.1.to_lowercase());
+        let mut push = |instance: &str, at: usize| {
+            let labels: [&str; 13] = [
+                &gpu.gpu,
+                instance,
+                &(self.first + at).to_string(),
+                &self.uuid,
+                &at.to_string(),
+                &compute,
+                &memory,
+                &self.series,
+                &gpu.part,
+                &gpu.serial,
+                &gpu.driver,
+                &gpu.vbios,
+                &self.hostname,
+            ];
+            out.info(&m::AMD_INFO, &labels);
+        };
+        push("", 0);
+        if partitions > 1 {
+            (0..partitions).for_each(|at| push(&part(at, partitions), at));
+        }
+    }
+}
