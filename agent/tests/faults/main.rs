@@ -15,6 +15,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod amd;
 mod config;
 mod hotplug;
 mod http;

@@ -234,3 +234,48 @@ fn two_hundred_jobs_cost_some_calls_each() {
         "{each} a reading: {names:?}"
     );
 }
+
+#[test]
+fn a_reading_of_sixty_four_partitions_costs_some_calls_each() {
+    const GPUS: usize = 8;
+    const SCRAPES: usize = 20;
+    /// Five calls for each of about 30 files, and for each of the 64 files of 8 processes.
+    const EACH: usize = 420;
+    let mut node = Node::new();
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/amd/mi300x-cpx");
+    testkit::mi300x::divided(&case, &node.path("root"), GPUS).unwrap();
+    // Without its own boot id, the tree has the running kernel's.
+    fs::remove_dir_all(node.path("root/proc/sys")).unwrap();
+    node.start();
+    let shown = |n: &Node| {
+        let page = n.try_metrics().unwrap_or_default();
+        page.iter().filter(|s| s.name == "gpu_instance_info").count()
+    };
+    node.until("all partitions are shown", |n| shown(n) == 8 * GPUS);
+    let worker = node.worker_pid("amd");
+    let address = node.address().unwrap().parse().unwrap();
+    let mut scraper = Scraper::connect(address, "/metrics").unwrap();
+    // A reading serves for 500 ms.
+    let mut scrape = || {
+        sleep(Duration::from_millis(550));
+        scraper.scrape(true).unwrap();
+    };
+    scrape();
+    let trace = Strace::attach(worker).unwrap();
+    (0..SCRAPES).for_each(|_| scrape());
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    for call in trace
+        .finish()
+        .unwrap()
+        .into_iter()
+        .filter(|c| !c.text.starts_with("<... "))
+    {
+        *names.entry(call.name).or_default() += 1;
+    }
+    let each = names.values().sum::<usize>() / SCRAPES;
+    println!("{GPUS} MI300X in 64 partitions: {each} system calls a reading: {names:?}");
+    assert!(
+        (GPUS..=GPUS * EACH).contains(&each),
+        "{each} a reading: {names:?}"
+    );
+}

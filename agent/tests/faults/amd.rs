@@ -1,0 +1,70 @@
+//! An AMD GPU whose driver does not answer.
+
+use std::path::{Path, PathBuf};
+
+use testkit::fuse_hang::FuseHang;
+use testkit::{proc, tree};
+
+use crate::common::{LONG, Node};
+
+const STUCK: &str = "GPU-5d0e0000aa000001";
+const OTHER: &str = "GPU-5d0e0000aa000002";
+
+/// Puts two MI300X beside the node's other devices. The table of the first lies in this filesystem.
+fn gpus(node: &Node) -> (FuseHang, PathBuf) {
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/amd/mi300x/root.tree");
+    tree::lay(&recording, &node.path("root")).unwrap();
+    // Without its own boot id, the tree has the running kernel's.
+    std::fs::remove_dir_all(node.path("root/proc/sys")).unwrap();
+    let devices = node.path("root/sys/bus/pci/devices");
+    let hang = FuseHang::mount(node.path("root/firmware")).unwrap();
+    let table = devices.join("0000:05:00.0/gpu_metrics");
+    let bytes = std::fs::read(&table).unwrap();
+    std::fs::remove_file(&table).unwrap();
+    std::os::unix::fs::symlink(hang.add("gpu_metrics", bytes), &table).unwrap();
+    (hang, devices.join("0000:26:00.0/mem_info_vram_used"))
+}
+
+fn late(node: &Node) -> Option<f64> {
+    let labels = [("collector", "amd"), ("subject", STUCK)];
+    node.metric("nodewarden_device_late_seconds", &labels)
+}
+
+fn used(node: &Node, gpu: &str) -> Option<f64> {
+    node.metric("gpu_memory_used_bytes", &[("gpu", gpu)])
+}
+
+/// As of a firmware that does not answer: the driver holds its lock, and the read waits in state D.
+#[test]
+fn a_gpu_whose_table_cannot_be_read_delays_no_other_and_loses_its_values() {
+    let mut node = Node::new();
+    let (hang, memory) = gpus(&node);
+    node.start();
+    node.until("both GPUs are read", |n| {
+        [STUCK, OTHER].iter().all(|gpu| used(n, gpu).is_some())
+    });
+    let threads = |n: &Node| proc::tasks(n.worker_pid("amd")).unwrap().len();
+    let before = threads(&node);
+
+    hang.freeze_file("gpu_metrics").unwrap();
+    node.until("the GPU is late", |n| late(n).is_some());
+    proc::wait_for_state(node.worker_pid("amd"), 'D', LONG).unwrap();
+    for bytes in 1..10 {
+        std::fs::write(&memory, format!("{bytes}\n")).unwrap();
+        node.until("the other is read", |n| used(n, OTHER) == Some(f64::from(bytes)));
+    }
+    // One more for the stuck GPU, one that ends.
+    assert!(threads(&node) <= before + 2, "{} threads", threads(&node));
+    // Its last values are stale after 25 s, and neither up nor down.
+    node.until("its values are gone", |n| used(n, STUCK).is_none());
+    assert!(late(&node).is_some(), "it is late all the while");
+    assert_eq!(node.metric("gpu_up", &[("gpu", STUCK)]), None);
+    assert_eq!(node.metric("gpu_up", &[("gpu", OTHER)]), Some(1.0));
+    let (code, line, _) = node.cli(&["check"]);
+    assert_eq!(code, Some(0), "a late GPU is unknown and drains nothing: {line}");
+
+    hang.thaw();
+    node.until("the GPU answers again", |n| {
+        late(n).is_none() && n.metric("gpu_up", &[("gpu", STUCK)]) == Some(1.0)
+    });
+}
