@@ -1,10 +1,5 @@
 //! The worker process of each collector, and its rights. A test compares /proc/PID/status with this table.
 
-use crate::nvidia::LIBRARY;
-use crate::settings::Key;
-use crate::sys::root;
-use crate::{Env, Settings};
-
 /// Where fixed ids begin: between those that systemd gives to users (60001-60577), containers and greeters, and its
 /// dynamic users (61184-65519, <https://systemd.io/UIDS-GIDS/>).
 const FIRST_UID: u32 = 60_800;
@@ -91,8 +86,8 @@ pub struct Domain {
     /// Paths of which one exists on a node that has its source. On others the worker is not started. Empty: every node may
     /// have it.
     pub only_with: &'static [&'static str],
-    /// The key by which a site names a source elsewhere: where it is set, the worker is started.
-    pub named_by: Option<&'static Key>,
+    /// The name of the key by which a site names a source elsewhere: where it is set, the worker is started.
+    pub named_by: Option<&'static str>,
     /// Processes with a right that this worker lacks. They end with it, and it ends with each of them.
     pub helpers: &'static [&'static Helper],
 }
@@ -101,11 +96,6 @@ impl Domain {
     /// Its CapEff, CapPrm and CapBnd.
     pub fn capability_mask(&self) -> u64 {
         mask(self.capabilities)
-    }
-
-    /// Whether a node may have its source.
-    pub fn may_be_here(&self, env: &Env, settings: &Settings) -> bool {
-        self.named_by.is_some_and(|key| settings.is_set(key)) || root::has_source(env, self.only_with)
     }
 }
 
@@ -183,7 +173,7 @@ pub static NVIDIA: Domain = Domain {
     signals: Signals::Never,
     devices: &["/dev/nvidia"],
     only_with: &["/proc/driver/nvidia", "/sys/module/nvidia"],
-    named_by: Some(&LIBRARY),
+    named_by: Some("nvidia.library"),
     helpers: &[],
 };
 
@@ -296,26 +286,4 @@ pub static DOMAINS: &[&Domain] = &[
 /// All helpers.
 pub fn helpers() -> impl Iterator<Item = &'static Helper> {
     DOMAINS.iter().flat_map(|domain| domain.helpers.iter().copied())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_worker_runs_where_the_tree_it_reads_has_its_source_or_the_site_names_one() {
-        let root = tempfile::tempdir().unwrap();
-        let env = Env::with_sysroot(root.path());
-        let mut settings = Settings::default();
-        let runs = |settings: &Settings| {
-            [&LUSTRE, &HOST, &GPFS, &NVIDIA].map(|domain| domain.may_be_here(&env, settings))
-        };
-        assert_eq!(runs(&settings), [false, true, false, false]);
-        std::fs::create_dir_all(root.path().join("sys/module/lnet")).unwrap();
-        assert_eq!(runs(&settings), [true, true, false, false]);
-        settings.set(&LIBRARY, "/opt/libnvidia-ml.so".into());
-        assert_eq!(runs(&settings), [true, true, false, true]);
-        std::fs::create_dir_all(root.path().join("proc/driver/nvidia")).unwrap();
-        assert_eq!(runs(&Settings::default()), [true, true, false, true]);
-    }
 }

@@ -61,7 +61,12 @@ impl Settings {
 
     /// Whether the site has set this key.
     pub fn is_set(&self, key: &Key) -> bool {
-        self.0.contains_key(key.name)
+        self.has(key.name)
+    }
+
+    /// Whether the site has set the key of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     /// Sets a value that fits its key. A later value replaces an earlier one, except that maps are merged, and arrays of

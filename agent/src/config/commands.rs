@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::settings::duration;
 use serde::{Deserialize, Serialize};
 
-use crate::runner::gpfs;
+use super::gpfs;
 
 /// Longest name.
 const MAX_NAME: usize = 40;

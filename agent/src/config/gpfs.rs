@@ -1,11 +1,22 @@
-//! What the collector of GPFS is given besides its own table: where nodewarden writes the output of commands.
+//! The commands of GPFS: their names, and what the collector is given besides its own table: where nodewarden writes their
+//! output.
 
 use std::path::Path;
 
-use collectors::gpfs::commands::{COMMANDS, FOLDER, REPLIES};
+use collectors::gpfs::commands::{ALL, COMMANDS, Command, FOLDER, REPLIES};
 use toml::Value;
 
 use super::Config;
+
+/// The name in a request to the runner.
+pub fn name(command: &Command) -> String {
+    format!("gpfs-{}", command.name)
+}
+
+/// Whether a name is one of theirs.
+pub fn is_one(name: &str) -> bool {
+    ALL.iter().any(|command| self::name(command) == name)
+}
 
 impl Config {
     /// Whether nodewarden runs commands of GPFS.

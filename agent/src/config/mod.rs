@@ -4,7 +4,7 @@
 mod commands;
 mod error;
 mod example;
-mod gpfs;
+pub mod gpfs;
 mod health_command;
 mod jobs;
 mod keys;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use collectors::domain::Helper;
+use collectors::sys::root;
 use collectors::{DOMAINS, Domain, Env, Settings};
 use nix::unistd::Pid;
 
@@ -352,7 +353,7 @@ impl Children {
                 continue;
             }
             if worker.due() <= Instant::now() {
-                if !worker.domain.may_be_here(&worker.env, settings) {
+                if !worker.may_be_here(settings) {
                     worker.backoff.due = Instant::now() + ABSENT_RETRY;
                     worker.tell_down(link, WorkerDown::Absent);
                     continue;
@@ -373,6 +374,11 @@ impl WorkerProcess {
     /// When it may be started.
     fn due(&self) -> Instant {
         self.grace.map_or(self.backoff.due, |at| at.max(self.backoff.due))
+    }
+
+    fn may_be_here(&self, settings: &Settings) -> bool {
+        let is_named = self.domain.named_by.is_some_and(|key| settings.has(key));
+        is_named || root::has_source(&self.env, self.domain.only_with)
     }
 
     fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
@@ -560,6 +566,28 @@ mod tests {
         children.daemon = Some((GONE, Instant::now()));
         children.ready = true;
         children
+    }
+
+    #[test]
+    fn a_worker_runs_where_the_tree_it_reads_has_its_source_or_the_site_names_one() {
+        let root = tempfile::tempdir().unwrap();
+        let ids = Ids { uid: 1, gid: 1 };
+        let children = Children::new(ids, PathBuf::new(), &Env::with_sysroot(root.path()));
+        let run = |settings: &Settings| {
+            let all = children.workers.iter().filter(|w| w.may_be_here(settings));
+            let names = ["lustre", "host", "gpfs", "nvidia"];
+            let all: Vec<&str> = all.map(|w| w.domain.name).filter(|n| names.contains(n)).collect();
+            all
+        };
+        let none = Settings::default();
+        assert_eq!(run(&none), ["host"]);
+        std::fs::create_dir_all(root.path().join("sys/module/lnet")).unwrap();
+        assert_eq!(run(&none), ["host", "lustre"]);
+        let library = "library = \"/opt/libnvidia-ml.so\"\n";
+        let named = collectors::nvidia::SPEC.settings(library).unwrap();
+        assert_eq!(run(&named), ["host", "nvidia", "lustre"]);
+        std::fs::create_dir_all(root.path().join("proc/driver/nvidia")).unwrap();
+        assert_eq!(run(&none), ["host", "nvidia", "lustre"]);
     }
 
     /// The end of its helpers let it start at once, 100 times a second.

@@ -14,8 +14,9 @@ use collectors::{Env, domain};
 use sys::poll::Waker;
 use sys::{dirs, files, store};
 
+use crate::config::gpfs;
 use crate::random;
-use crate::runner::{CallError, Client, Reply, gpfs};
+use crate::runner::{CallError, Client, Reply};
 
 /// The first round starts within this time, so that a restart of all nodes does not start all commands at once.
 const FIRST: Duration = Duration::from_secs(30);

@@ -4,23 +4,13 @@ use collectors::gpfs::commands::{ALL, BIN, COMMANDS, Command, LIMIT, MAX_REPLY};
 use collectors::settings::duration;
 use collectors::{Error, Settings};
 
-use crate::config::SiteCommand;
+use crate::config::{SiteCommand, gpfs};
 
 /// The lane of all of them, a name that no command of a site has: one that hangs is left behind, and none is added to it.
 pub(super) const LANE: &str = "nodewarden.gpfs";
 
 /// Limit of what is kept of their standard output, in bytes.
 pub(super) const MAX_KEPT: usize = MAX_REPLY;
-
-/// The name in a request.
-pub fn name(command: &Command) -> String {
-    format!("gpfs-{}", command.name)
-}
-
-/// Whether a name is one of theirs.
-pub fn is_one(name: &str) -> bool {
-    ALL.iter().any(|command| self::name(command) == name)
-}
 
 /// Their rows, if the configuration enables them.
 pub(super) fn rows(settings: &Settings) -> Result<Vec<(String, SiteCommand)>, Error> {
@@ -35,7 +25,7 @@ pub(super) fn rows(settings: &Settings) -> Result<Vec<(String, SiteCommand)>, Er
             command: [program].into_iter().chain(arguments).collect(),
             timeout: duration::show(LIMIT),
         };
-        (name(command), row)
+        (gpfs::name(command), row)
     };
     Ok(ALL.iter().map(row).collect())
 }

@@ -12,7 +12,7 @@ use sys::spawn::{CommandLine, CommandRunner, SpawnError};
 use super::lane::Lane;
 use super::proto::{MAX_KEPT, MAX_REQUEST, Reply, Request};
 use super::{ConfigArgs, command, gpfs};
-use crate::config::nhc;
+use crate::config::{self, nhc};
 
 /// Time limit for the client to send its request, and to read the reply.
 const TRANSFER: Duration = Duration::from_secs(5);
@@ -92,7 +92,7 @@ fn perform(line: &[u8], locks: &Path, config: &ConfigArgs) -> (Reply, Option<(Co
     else {
         return refused(format!("commands.{}: not in the configuration", request.name));
     };
-    let is_of_gpfs = gpfs::is_one(&request.name);
+    let is_of_gpfs = config::gpfs::is_one(&request.name);
     let lane = if is_of_gpfs { gpfs::LANE } else { &request.name };
     let lane = match Lane::enter(locks, lane) {
         Ok(lane) => lane,

@@ -5,7 +5,7 @@
 
 mod client;
 mod command;
-pub mod gpfs;
+mod gpfs;
 mod instance;
 mod lane;
 mod proto;

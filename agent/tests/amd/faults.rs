@@ -11,7 +11,7 @@ const PCI: &str = "0000:05:00.0";
 const GPU: &str = "GPU-5d0e0000aa000001";
 const OTHER: &str = "GPU-5d0e0000aa000002";
 
-/// What tells about a GPU's state: these families, of the GPU.
+/// The families that show the state of a GPU.
 const STATE: [&str; 4] = [
     "gpu_up{",
     "gpu_unavailable_info{",

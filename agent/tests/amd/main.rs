@@ -27,7 +27,7 @@ use nodewarden::own::{OwnFacts, Page};
 use testkit::tree;
 use testkit::wait::{PATIENCE, until_true};
 
-/// A node whose collectors and engine keep their state over faults. The host tells the engine whose GPUs these are.
+/// A node whose collectors and engine keep their state over faults. The readings of the host name the driver of each GPU.
 struct Node {
     dir: tempfile::TempDir,
     runners: [Runner; 2],

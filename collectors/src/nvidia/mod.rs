@@ -21,8 +21,6 @@ mod scan;
 mod settings;
 mod simple;
 
-pub(crate) use settings::LIBRARY;
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::settings::Kind;
 use crate::{Error, Settings};
 
 crate::keys! {
-    pub(crate) KEYS;
+    pub(super) KEYS;
     LIBRARY = "nvidia.library": Kind::Text {
             what: "the name or path of a library",
             fits: |text| !text.is_empty() && !text.contains('\0'),
