@@ -5,7 +5,7 @@ use collectors::gpu::metrics::{AMD_INFO, AMD_LABELS, UP};
 use collectors::{Part, Value};
 
 use exposition::{Writer, header, line, number};
-use model::snapshot::Snapshot;
+use model::snapshot::{Sample, Snapshot};
 
 use super::{Page, joined};
 
@@ -15,7 +15,22 @@ pub(super) const PAGE: &str = "amd";
 /// The collector of this page.
 const COLLECTOR: &str = "amd";
 
-const NODES: header::Family<'static> = joined::gauge("gpu_nodes_total", "AMD GPUs of the node.");
+const NODES: header::Family<'static> = joined::gauge(
+    "gpu_nodes_total",
+    "AMD GPUs of the node; of a divided GPU, its partitions.",
+);
+
+/// The GPUs that are shown, each as its info series; of a divided GPU, its partitions: the exporter counts these as GPUs.
+fn gpus(snapshot: &Snapshot) -> Vec<Sample<'_>> {
+    let all = snapshot
+        .all_shown()
+        .filter(|s| s.metric == &AMD_INFO && s.value != Value::Absent);
+    let (whole, mut gpus): (Vec<_>, Vec<_>) = all.partition(|s| s.label("gpu_instance") == Some(""));
+    let is_divided = |gpu: &Sample<'_>| gpus.iter().any(|part| part.label("gpu") == gpu.label("gpu"));
+    let whole: Vec<_> = whole.into_iter().filter(|gpu| !is_divided(gpu)).collect();
+    gpus.extend(whole);
+    gpus
+}
 
 const HEALTH: header::Family<'static> = joined::gauge(
     "gpu_health",
@@ -27,14 +42,14 @@ pub(super) fn nodes(snapshot: &Snapshot, w: &mut Writer<'_>) {
     if !w.shown().filter.takes(COLLECTOR) {
         return;
     }
-    let mut gpus = joined::gpus(snapshot, &AMD_INFO).peekable();
-    let Some(first) = gpus.peek() else { return };
+    let gpus = gpus(snapshot);
+    let Some(first) = gpus.first() else { return };
     let hostname = first.label("hostname").filter(|name| !name.is_empty());
     let labels = hostname.into_iter().map(|name| ("hostname", name));
     let (format, out) = w.raw();
     NODES.write(format, out);
     line::start(NODES.name, NODES.kind, Part::Whole, 1.0, labels, out);
-    number::u64(gpus.count() as u64, out);
+    number::u64(gpus.len() as u64, out);
     out.push(b'\n');
 }
 
@@ -52,7 +67,7 @@ pub(super) fn health(page: &Page, w: &mut Writer<'_>) {
         let mut ups = page.snapshot.all_shown().filter(|s| s.metric == &UP);
         ups.any(|up| up.label("gpu") == Some(gpu) && up.value == Value::U64(1))
     };
-    let rows = joined::gpus(&page.snapshot, &AMD_INFO).filter_map(|gpu| {
+    let rows = gpus(&page.snapshot).into_iter().filter_map(|gpu| {
         let name = gpu.label("gpu")?;
         let value = match open.contains(&name) {
             true => 0,

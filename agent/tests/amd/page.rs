@@ -84,6 +84,12 @@ fn each_partition_has_its_own_number_as_a_gpu() {
     assert_eq!(ids, ["0", "1", "2", "3", "4", "5", "6", "7"]);
     let power = found.lines().filter(|l| l.starts_with("gpu_package_power{"));
     assert_eq!(power.count(), 1, "physical sensors stand on the first partition");
+    assert!(
+        found.contains("\ngpu_nodes_total{hostname=\"node-1\"} 8\n"),
+        "{found}"
+    );
+    let health = found.lines().filter(|l| l.starts_with("gpu_health{"));
+    assert_eq!(health.count(), 8);
 }
 
 #[test]

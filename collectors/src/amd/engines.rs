@@ -38,6 +38,11 @@ fn places<'a>(table: &'a Table<'a>, field: Field, partitions: usize) -> Vec<Plac
         true => partitions.clamp(1, MAX_PARTITIONS),
         false => 1,
     };
+    let counted = table.get(Field::Partitions).filter(|_| table.is_divided(field));
+    if counted.is_some_and(|counted| counted != partitions as u64) {
+        // KFD does not show them all: their numbers are unknown.
+        return Vec::new();
+    }
     let place = |number| Place {
         part: part(number, partitions),
         table,
