@@ -3,6 +3,7 @@
 mod check;
 mod place;
 
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -34,7 +35,7 @@ const TICK: u16 = 250;
 /// The arguments of `cargo xtask demo`.
 #[derive(clap::Args)]
 pub(crate) struct DemoArgs {
-    /// The recording: a folder below fixtures/.
+    /// The recording: a folder below fixtures/, or the last part of its path, such as `mi300x`.
     #[arg(default_value = "demo")]
     name: String,
     /// Address of the metrics. Port 0 selects a free port.
@@ -48,15 +49,32 @@ pub(crate) struct DemoArgs {
     program: Option<PathBuf>,
 }
 
+/// The folder of a recording, by its path below fixtures/ or by its last part alone: `mi300x`.
+fn recording(name: &str) -> Result<PathBuf> {
+    let all = cmd::root().join("fixtures");
+    let is_recording = |case: &PathBuf| case.join("root.tree").is_file();
+    let whole = all.join(name);
+    if is_recording(&whole) {
+        return Ok(whole);
+    }
+    let mut found = Vec::new();
+    for collector in fs::read_dir(&all)? {
+        let case = collector?.path().join(name);
+        found.extend(Some(case).filter(is_recording));
+    }
+    match (found.pop(), found.is_empty()) {
+        (Some(case), true) => Ok(case),
+        (Some(_), false) => bail!("{name}: several recordings have this name, expected COLLECTOR/{name}"),
+        (None, _) => bail!(
+            "{} is not a recording: it has no file `root.tree`",
+            whole.display()
+        ),
+    }
+}
+
 /// Runs until Ctrl-C, or until all checks are done.
 pub(crate) fn run(args: DemoArgs) -> Result<()> {
-    let case = cmd::root().join("fixtures").join(&args.name);
-    if !case.join("root.tree").is_file() {
-        bail!(
-            "{} is not a recording: it has no file `root.tree`",
-            case.display()
-        );
-    }
+    let case = recording(&args.name)?;
     // Reserved before the build, so that a port in use is reported immediately.
     let (listen, _port) = free(args.listen)?;
     let program = match args.program {

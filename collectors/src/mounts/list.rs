@@ -1,5 +1,6 @@
 //! The list of filesystems as a device of its own: files of /proc that never wait for a server.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::metrics::{
@@ -13,8 +14,8 @@ use crate::block::Value;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject};
 
-/// A node of containers has thousands of mounts of a hundred bytes.
-const MOST_TEXT: u64 = 4 << 20;
+/// A node of containers has thousands of mounts; NFS has 5 KiB of counters for each of its own.
+const MOST_TEXT: u64 = 16 << 20;
 
 /// Reads the filesystems of the node.
 ///
@@ -82,12 +83,18 @@ impl Device for List {
             None
         });
         let stats = stats.unwrap_or_default();
-        let mut shown: Vec<&str> = Vec::new();
         let all = nfs::mounts(&stats);
-        // Bind mounts of one filesystem repeat its counters.
-        for mount in all.iter().filter(|m| found.iter().any(|f| f.point == m.point)) {
-            if !shown.contains(&mount.point.as_str()) {
-                shown.push(&mount.point);
+        let name = |m: &NfsMount<'_>| (m.source.clone(), m.point.clone());
+        // Of two mounts at one point the later one covers the other.
+        let last: BTreeMap<(String, String), usize> = all.iter().map(name).zip(0..).collect();
+        for (at, mount) in all.iter().enumerate() {
+            // Bind mounts of one filesystem repeat its counters.
+            let is_found = || {
+                found
+                    .iter()
+                    .any(|f| f.point == mount.point && f.source == mount.source)
+            };
+            if last.get(&name(mount)) == Some(&at) && is_found() {
                 show(mount, out);
             }
         }

@@ -36,6 +36,8 @@ impl Counts {
 /// The counters of one mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NfsMount<'a> {
+    /// `server:/export`.
+    pub(super) source: String,
     pub(super) point: String,
     /// Bytes read from and written to the server.
     pub(super) bytes: Option<(u64, u64)>,
@@ -60,10 +62,11 @@ pub(super) fn mounts(text: &str) -> Vec<NfsMount<'_>> {
     let mut all: Vec<NfsMount<'_>> = Vec::new();
     let mut is_nfs = false;
     for line in text.lines() {
-        if let Some((point, fstype)) = device(line) {
+        if let Some((source, point, fstype)) = device(line) {
             is_nfs = matches!(fstype, "nfs" | "nfs4");
             if is_nfs {
                 all.push(NfsMount {
+                    source,
                     point,
                     ..NfsMount::default()
                 });
@@ -83,14 +86,14 @@ pub(super) fn mounts(text: &str) -> Vec<NfsMount<'_>> {
 }
 
 /// `device nas:/home mounted on /home with fstype nfs4 statvers=1.1`.
-fn device(line: &str) -> Option<(String, &str)> {
+fn device(line: &str) -> Option<(String, String, &str)> {
     let rest = line
         .strip_prefix("device ")
         .or_else(|| line.strip_prefix("no device "))?;
-    let (_, rest) = rest.split_once("mounted on ")?;
+    let (source, rest) = rest.split_once("mounted on ")?;
     let (point, rest) = rest.rsplit_once(" with fstype ")?;
     let fstype = rest.split(' ').next()?;
-    Some((unescaped_text(point), fstype))
+    Some((unescaped_text(source.trim_end()), unescaped_text(point), fstype))
 }
 
 fn is_operation(name: &str) -> bool {
@@ -172,6 +175,7 @@ device /dev/sda1 mounted on / with fstype ext4\n\
         let all = mounts(TEXT);
         assert_eq!(all.len(), 1);
         let home = &all[0];
+        assert_eq!(home.source, "nas:/home");
         assert_eq!(
             (home.point.as_str(), home.bytes),
             ("/home dir", Some((4096, 2048)))

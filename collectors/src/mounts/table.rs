@@ -32,7 +32,7 @@ struct Mount {
     info: MountInfo,
 }
 
-/// Mounts that are not covered by another one at the same mount point. A line that cannot be read hides no other one.
+/// Mounts that no other one covers, at their own mount point or above it. A line that cannot be read hides no other one.
 fn mounts(text: &str) -> Vec<Mount> {
     let all: Vec<MountInfo> = text
         .lines()
@@ -44,8 +44,23 @@ fn mounts(text: &str) -> Vec<Mount> {
         (below.mount_point == mount.mount_point && below.mnt_id != mount.mnt_id).then_some(below.mnt_id)
     };
     let covered: BTreeSet<i32> = all.iter().filter_map(covers).collect();
+    // Up to the root: a mount below a covered one has no path, unless it is the one that covers it.
+    let is_hidden = |mount: &MountInfo| {
+        let mut at = mount;
+        for _ in 0..all.len() {
+            let Some(below) = place.get(&at.pid).filter(|below| below.mnt_id != at.mnt_id) else {
+                return false;
+            };
+            if covered.contains(&below.mnt_id) && below.mount_point != at.mount_point {
+                return true;
+            }
+            at = below;
+        }
+        false
+    };
+    let hidden: BTreeSet<i32> = all.iter().filter(|m| is_hidden(m)).map(|m| m.mnt_id).collect();
     all.into_iter()
-        .filter(|mount| !covered.contains(&mount.mnt_id))
+        .filter(|mount| !covered.contains(&mount.mnt_id) && !hidden.contains(&mount.mnt_id))
         .map(|info| Mount {
             device: info.majmin.clone(),
             root: info.root.clone(),
@@ -139,6 +154,24 @@ mod tests {
     fn a_mount_that_another_one_covers_is_not_probed() {
         let over = "70 50 0:60 / /home rw - tmpfs none rw";
         assert_eq!(found(&format!("{NFS}\n{over}\n")), []);
+    }
+
+    #[test]
+    fn a_mount_below_a_covered_one_is_not_probed_and_one_below_the_cover_is() {
+        let root = "1 0 0:2 / / rw - rootfs rootfs rw\n2 1 8:1 / / rw - ext4 /dev/sda1 rw";
+        let below = "60 50 0:61 / /home/deep rw - nfs4 nas:/deep rw";
+        let cover = "70 50 0:62 / /home rw - nfs4 nas:/other rw";
+        let on_cover = "80 70 0:63 / /home/new rw - nfs4 nas:/new rw";
+        let home = NFS.replace("50 1 ", "50 2 ");
+        let points = |lines: &[&str]| -> Vec<String> {
+            let all = found(&lines.join("\n"));
+            all.into_iter().filter(|f| f.1 == "nfs4").map(|f| f.0).collect()
+        };
+        assert_eq!(points(&[root, &home, below]), ["/home", "/home/deep"]);
+        assert_eq!(
+            points(&[root, &home, below, cover, on_cover]),
+            ["/home", "/home/new"]
+        );
     }
 
     #[test]

@@ -133,3 +133,22 @@ fn figures_of_nfs_that_cannot_be_read_cost_no_mount() {
     assert_eq!(value(&block, &READ_ONLY, &["/m10"]), Some(Value::U64(0)));
     assert!(block.fault().is_some());
 }
+
+#[test]
+fn counters_of_nfs_are_those_of_the_mount_that_covers_the_others() {
+    let cover = "80 10 0:80 / /m10 rw - nfs4 nas:/new rw\n";
+    let mut node = Node::new(&(line(10, "rw") + cover));
+    let stats = |source: &str, requests: u32| {
+        format!(
+            "device nas:/{source} mounted on /m10 with fstype nfs4 statvers=1.1\n\t READ: {requests} {requests} 0 1 1 1 1 1 0\n"
+        )
+    };
+    node.write(
+        "/proc/self/mountstats",
+        &(stats("m10", 5) + &stats("new", 6) + &stats("new", 7)),
+    );
+    let block = read(&mut node.scan()[0]).unwrap();
+    let requests = block.iter().filter(|(s, _)| s.metric == &metrics::NFS_REQUESTS);
+    let requests: Vec<_> = requests.map(|(_, value)| value).collect();
+    assert_eq!(requests, [Value::U64(7)]);
+}
