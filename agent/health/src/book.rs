@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use collectors::{BootId, Subject, SubjectKind};
 
-use super::finding::{Clear, Finding, Joins, Need};
+use super::finding::{Clear, Finding, Joins, Need, Remedy};
 use super::id;
 use super::incident::{At, Incident, Seen, Status};
 use super::reads::host::{Host, Place};
@@ -154,7 +154,9 @@ impl Book {
         find(&|i| open(i) && same(i) && i.has(finding))
             .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.at.boot, frame.at.now_ms)))
             .or_else(|| {
-                let is_of_gpu = |i: &Incident| i.subject.kind == SubjectKind::Gpu;
+                // A GPU that a reboot brings back. A hot one, for example, is not the one that is missing.
+                let is_of_gpu =
+                    |i: &Incident| i.subject.kind == SubjectKind::Gpu && i.remedy() >= Remedy::Reboot;
                 match finding.joins {
                     Joins::Opens | Joins::Follows => None,
                     Joins::Attaches => find(&|i| open(i) && same(i)),

@@ -240,6 +240,6 @@ pub enum Joins {
     Follows,
     /// Appears later than the cause: joins any open incident of its subject, else opens one.
     Attaches,
-    /// About the number of GPUs: joins also any open incident of a GPU.
+    /// About the number of GPUs: joins also any open incident of a GPU whose remedy is a reboot.
     AttachesToGpu,
 }

@@ -651,3 +651,18 @@ fn a_gpu_that_leaves_the_configuration_ends_its_finding() {
     assert!(!stands, "{:?}", sim.incidents());
     assert!(sim.slurm.is_drained(), "no test has verified the repair");
 }
+
+#[test]
+fn the_number_of_gpus_joins_the_incident_of_a_gpu_that_a_reboot_brings_back_and_no_other_one() {
+    for (code, incidents) in [(79, 1), (119, 2)] {
+        let mut settings = config(Mode::Drain);
+        settings.expect.gpus = Some(2);
+        let mut sim = Sim::with(settings, None);
+        sim.xid(code);
+        sim.pass(60);
+        sim.remove_gpu(GPU2);
+        sim.pass(60);
+        let open = sim.engine.book.open().count();
+        assert_eq!(open, incidents, "{code}: {:?}", sim.incidents());
+    }
+}
