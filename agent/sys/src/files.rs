@@ -77,7 +77,38 @@ pub fn is_trusted(path: &Path) -> io::Result<()> {
     trust(path, 0o022, "group and others")
 }
 
-/// The same for a program. Its folder may be writable for its group: /usr/local/sbin of Debian can belong to the group staff,
+/// Whether only root or our own user can have made this link. True of a path that is no link. The sticky bit of its folder does
+/// not help: a name that is not there yet is anybody's.
+///
+/// # Errors
+/// The wrong owner or mode, or of lstat(2).
+pub fn is_trusted_link(path: &Path) -> io::Result<()> {
+    let link = fs::symlink_metadata(path)?;
+    if !link.is_symlink() {
+        return Ok(());
+    }
+    let own = nix::unistd::geteuid().as_raw();
+    if link.uid() != 0 && link.uid() != own {
+        let (path, uid) = (path.display(), link.uid());
+        return Err(io::Error::other(format!(
+            "{path} is a link with owner {uid}, expected owner 0"
+        )));
+    }
+    let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let mode = fs::metadata(folder)?.mode();
+    if mode & 0o022 != 0 {
+        return Err(io::Error::other(format!(
+            "{} has a link and mode {:o}, expected no write permission for group and others",
+            folder.display(),
+            mode & 0o7777
+        )));
+    }
+    Ok(())
+}
+
+/// Like [`is_trusted`] for a program. Its folder may be writable for its group: /usr/local/sbin of Debian can belong to the group staff,
 /// whose members are as good as root.
 ///
 /// # Errors

@@ -177,7 +177,7 @@ pub fn read_text(path: &Path, expected: &Expected<'_>) -> Result<Option<String>,
 }
 
 /// Reads a file that the site's configuration names. Programs that renew certificates replace links (certbot, Kubernetes), so
-/// links are followed; the file, its folder and the folder of the name must be writable for root or the own user only.
+/// links are followed; the link, the file, its folder and the folder of the name must be writable for root or the own user only.
 /// `Ok(None)`: it does not exist, or its link leads nowhere.
 ///
 /// # Errors
@@ -191,6 +191,7 @@ pub fn read_linked(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
             return Err(OpenError::Io { path, source }.into());
         }
     };
+    files::is_trusted_link(path)?;
     for name in [path, &target] {
         files::is_trusted(name)?;
     }

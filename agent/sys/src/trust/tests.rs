@@ -1,4 +1,4 @@
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::net::UnixListener;
 
 use nix::sys::stat::Mode;
@@ -120,6 +120,13 @@ fn a_link_is_followed_where_only_the_own_user_can_change_it() {
         assert!(read("live/key").unwrap_err().contains("mode 777"), "{folder}");
         mode(folder, 0o755);
     }
+    // The sticky bit protects a file, not the name of a link.
+    mode("archive", 0o1777);
+    assert!(read("live/key").is_ok());
+    mode("archive", 0o755);
+    mode("live", 0o1777);
+    assert!(read("live/key").unwrap_err().contains("mode 1777"));
+    mode("live", 0o755);
     mode("archive/key1", 0o620);
     assert!(read("live/key").unwrap_err().contains("mode 620"));
     mode("archive/key1", 0o600);
@@ -134,6 +141,9 @@ fn a_link_is_followed_where_only_the_own_user_can_change_it() {
     symlink("../archive/fifo", at("live/fifo")).unwrap();
     assert!(read("live/fifo").unwrap_err().contains("a FIFO"));
     if nix::unistd::geteuid().is_root() {
+        lchown(at("live/key"), Some(60_999), None).unwrap();
+        assert!(read("live/key").unwrap_err().contains("a link with owner 60999"));
+        lchown(at("live/key"), Some(0), None).unwrap();
         chown(at("archive/key1"), Some(60_999), None).unwrap();
         assert!(read("live/key").unwrap_err().contains("owner 60999"));
     }
