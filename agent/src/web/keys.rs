@@ -164,6 +164,7 @@ impl Reader<'_> {
                 format!("{}: found less than min_version", name("max_version")),
             );
         }
+        let faults = self.problems.len();
         let suites = self.texts(&table, "cipher_suites", |text| {
             let known = SUITES
                 .iter()
@@ -175,6 +176,16 @@ impl Reader<'_> {
             .into_iter()
             .filter(|name| !SUITES_13.contains(&name.as_str()))
             .collect();
+        if let Some((at, _)) = table.get("cipher_suites")
+            && suites.is_empty()
+            && least == 0
+            && self.problems.len() == faults
+        {
+            // An empty list would mean all of them.
+            let expected = "expected one, or the min_version TLS13";
+            let key = name("cipher_suites");
+            self.fault(*at, format!("{key}: found no suite of TLS 1.2, {expected}"));
+        }
         let curves = self.texts(&table, "curve_preferences", |text| {
             known_word(text, CURVES.iter().map(|(name, _)| *name))
         });

@@ -142,6 +142,10 @@ fn a_wrong_key_of_tls_names_its_line_and_what_is_expected() {
             "web.yml:4:19: tls_server_config.cipher_suites: found \"TLS_RSA_WITH_AES_128_CBC_SHA\", expected TLS_ECDHE_ECDSA_WITH",
         ),
         (
+            &["cipher_suites: [TLS_AES_128_GCM_SHA256]"],
+            "web.yml:4:3: tls_server_config.cipher_suites: found no suite of TLS 1.2, expected one, or the min_version TLS13",
+        ),
+        (
             &["curve_preferences: [CurveP521]"],
             "web.yml:4:23: tls_server_config.curve_preferences: found \"CurveP521\", expected CurveP256, CurveP384, X25519; others",
         ),
