@@ -16,6 +16,7 @@ pub mod link;
 pub mod own;
 pub mod parent;
 mod random;
+pub mod refusals;
 pub mod runner;
 pub mod screen;
 pub mod web;

@@ -1,4 +1,4 @@
-//! What refused requests of the daemon may cost the parent: log lines.
+//! What refusals may cost: log lines.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

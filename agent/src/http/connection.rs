@@ -148,13 +148,13 @@ impl Watch {
         if let ConnectionPhase::Answer(since, moved) = self.phase()
             && moved > since
         {
-            self.idle();
+            self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
         }
     }
 
-    /// It waits for the next request.
-    pub(super) fn idle(&self) {
-        self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
+    /// Its handshake is done: the first request may come a moment later, as after a connect.
+    pub(super) fn opened(&self) {
+        self.0.phase.set(ConnectionPhase::New(Instant::now()));
     }
 
     /// Runs `work` to its end, to the limit of its phase, or until the place is needed.

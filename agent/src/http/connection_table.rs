@@ -29,6 +29,11 @@ impl Client {
             other => other,
         })
     }
+
+    /// The address, the last bits of an IPv6 address being zero.
+    pub(super) fn address(self) -> IpAddr {
+        self.0
+    }
 }
 
 struct Entry {

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, REFERRER_POLICY,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode, Version};
 
@@ -154,6 +154,18 @@ pub(super) fn unauthorized() -> Response<Full<Bytes>> {
     response
         .headers_mut()
         .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
+    response
+}
+
+/// The answer to a password that is not compared now.
+pub(super) fn too_many_passwords() -> Response<Full<Bytes>> {
+    let mut response = plain(
+        StatusCode::TOO_MANY_REQUESTS,
+        "other passwords are being compared, try again\n",
+    );
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 

@@ -1,5 +1,6 @@
 //! The thread `http`: it accepts connections and gives each a task of its own.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
@@ -10,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,10 +25,11 @@ use super::connection::{ConnectionEnd, ConnectionPhase, Watch};
 use super::connection_table::{Client, ConnectionSlot};
 use super::linger::{FULL, Lingering, NOT_TLS, TOO_SLOW};
 use super::routes::{self, Routes};
-use super::stream::{Opened, Stream};
+use super::stream::{Opened, Stream, reason};
 use super::waiting::{Admission, WAIT, WaitingRoom};
 use super::{Core, control};
-use crate::web::{Access, Gate};
+use crate::refusals::Refusals;
+use crate::web::{Access, Gate, Verdict};
 
 /// Limit of a request's head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -41,6 +43,8 @@ struct ServerContext<C> {
     room: WaitingRoom,
     lingering: Lingering,
     access: watch::Receiver<Arc<Access>>,
+    /// Handshakes that failed.
+    failed: Rc<RefCell<Refusals>>,
 }
 
 impl<C> Clone for ServerContext<C> {
@@ -50,6 +54,7 @@ impl<C> Clone for ServerContext<C> {
             room: self.room.clone(),
             lingering: self.lingering.clone(),
             access: self.access.clone(),
+            failed: Rc::clone(&self.failed),
         }
     }
 }
@@ -124,6 +129,7 @@ pub fn spawn<C: Core>(
                 room: WaitingRoom::new(),
                 lingering: Lingering::new(),
                 access,
+                failed: Rc::default(),
             };
             spawn_local(doorkeeper(asked, shared));
             if let Some(listener) = control {
@@ -165,13 +171,16 @@ async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
         match listener.accept().await {
             Ok((stream, from)) => {
                 let watch = Watch::new();
-                match shared.room.admit(Client::of(from.ip()), &watch) {
-                    Admission::Slot(slot) => drop(spawn_local(serve(stream, watch, shared.clone(), slot))),
+                let client = Client::of(from.ip());
+                match shared.room.admit(client, &watch) {
+                    Admission::Slot(slot) => {
+                        drop(spawn_local(serve(stream, client, watch, shared.clone(), slot)))
+                    }
                     Admission::Queue(granted) => {
                         let shared = shared.clone();
                         drop(spawn_local(async move {
                             match timeout(WAIT, granted).await {
-                                Ok(Ok(slot)) => serve(stream, watch, shared, slot).await,
+                                Ok(Ok(slot)) => serve(stream, client, watch, shared, slot).await,
                                 _ => shared.refuse(stream, watch),
                             }
                         }));
@@ -191,7 +200,13 @@ async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
     }
 }
 
-async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C>, slot: ConnectionSlot) {
+async fn serve<C: Core>(
+    stream: TcpStream,
+    client: Client,
+    watch: Watch,
+    shared: ServerContext<C>,
+    slot: ConnectionSlot,
+) {
     // Otherwise the last, short segment of an exposition waits for the scraper's delayed acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
@@ -211,7 +226,7 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C
         }
         Some(Opened::Failed(stream, error)) => {
             drop(slot);
-            tracing::debug!(%error, ?from, "no TLS connection");
+            shared.handshake_failed(&error, from);
             return shared.lingering.close(stream, b"");
         }
         None => return tracing::debug!(?end, ?from, "no TLS connection in time"),
@@ -223,8 +238,12 @@ async fn serve<C: Core>(stream: TcpStream, watch: Watch, shared: ServerContext<C
         Box::pin(async move {
             watch.busy();
             let mut response = match &access.users {
-                Some(users) if !users.admit(request.headers()).await => routes::unauthorized(),
-                _ => routes.answer(request, loopback).await,
+                None => routes.answer(request, loopback).await,
+                Some(users) => match users.admit(client.address(), request.headers()).await {
+                    Verdict::Right => routes.answer(request, loopback).await,
+                    Verdict::Wrong => routes::unauthorized(),
+                    Verdict::Busy => routes::too_many_passwords(),
+                },
             };
             for (name, value) in &access.headers {
                 // A page's own header is stricter.
@@ -281,6 +300,15 @@ impl<C> ServerContext<C> {
             FULL
         };
         self.lingering.close(Stream::plain(stream, watch), words);
+    }
+
+    /// Logs the first handshake that fails for each reason, and one a minute from then on.
+    fn handshake_failed(&self, error: &io::Error, from: Option<SocketAddr>) {
+        let logged = reason(error).and_then(|reason| self.failed.borrow_mut().add(reason, Instant::now()));
+        match logged {
+            Some(unlogged) => tracing::warn!(%error, ?from, unlogged, "TLS handshake failed"),
+            None => tracing::debug!(%error, ?from, "no TLS connection"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rustls::ServerConfig;
+use rustls::{CertificateError, Error, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -64,7 +64,7 @@ impl Stream {
             .await
         {
             Ok(stream) => {
-                watch.idle();
+                watch.opened();
                 Opened::Stream(Self::Tls(Box::new(stream)))
             }
             Err((error, plain)) => Opened::Failed(Self::Plain(plain), error),
@@ -79,6 +79,26 @@ impl Stream {
             sys::ignore(send::now(&plain.stream, words));
         }
     }
+}
+
+/// Why a handshake failed, roughly: what the log is limited by. `None`: the client has only gone.
+pub(super) fn reason(error: &io::Error) -> Option<&'static str> {
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    Some(match error {
+        Error::NoCertificatesPresented => "no certificate",
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => "issuer",
+        Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => "name",
+        Error::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        ) => "time",
+        Error::InvalidCertificate(_) => "certificate",
+        Error::AlertReceived(_) => "alert",
+        Error::PeerIncompatible(_) => "incompatible",
+        _ => "protocol",
+    })
 }
 
 /// Waits for a byte and leaves it where it is. `None`: the client has gone.
@@ -121,5 +141,77 @@ impl AsyncWrite for Stream {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests run openssl")]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use tokio::net::TcpListener;
+
+    use super::super::connection::ConnectionPhase;
+    use super::*;
+
+    fn server() -> Arc<ServerConfig> {
+        let mut command = Command::new("openssl");
+        command.args([
+            "req", "-x509", "-subj", "/CN=a", "-newkey", "ec", "-nodes", "-batch",
+        ]);
+        command.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", "-"]);
+        let made = testkit::exec::run(command, b"", Duration::from_secs(60)).unwrap();
+        let pem = made.stdout.as_bytes();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![CertificateDer::from_pem_slice(pem).unwrap()],
+                PrivateKeyDer::from_pem_slice(pem).unwrap(),
+            );
+        Arc::new(config.unwrap())
+    }
+
+    #[tokio::test]
+    async fn after_its_handshake_a_connection_has_just_come() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = Command::new("openssl")
+            .args([
+                "s_client",
+                "-connect",
+                &listener.local_addr().unwrap().to_string(),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let watch = Watch::new();
+        let began = watch.phase();
+        let opened = Stream::open(stream, watch.clone(), Some(&server())).await;
+        assert!(matches!(opened, Opened::Stream(Stream::Tls(_))));
+        assert!(
+            matches!(watch.phase(), ConnectionPhase::New(_)),
+            "{:?}",
+            watch.phase()
+        );
+        assert_ne!(watch.phase(), began, "its time begins again");
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+
+    #[test]
+    fn a_client_that_went_away_is_no_failure_of_a_handshake() {
+        let of = |error: Error| reason(&io::Error::new(io::ErrorKind::InvalidData, error));
+        assert_eq!(reason(&io::ErrorKind::UnexpectedEof.into()), None);
+        assert_eq!(of(Error::NoCertificatesPresented), Some("no certificate"));
+        assert_eq!(of(CertificateError::Expired.into()), Some("time"));
+        assert_eq!(of(CertificateError::BadEncoding.into()), Some("certificate"));
     }
 }

@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::limit::Refusals;
 use crate::bucket::Bucket;
 use crate::parent::slurm::here;
 use crate::parent::slurm::memory::DrainMemory;
 use crate::parent::slurm::seen::SeenSlurmd;
 use crate::parent::slurm::write::Slurm;
+use crate::refusals::Refusals;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome, patience};
 use sys::poll::Waker;
 use sys::spawn::CommandRunner;

@@ -13,7 +13,7 @@ use super::{WebConfig, tls};
 #[derive(Debug, Default)]
 pub struct Access {
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    pub(crate) users: Option<Users>,
+    pub(crate) users: Option<Arc<Users>>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -26,7 +26,8 @@ impl Access {
         let tls = web.tls.as_ref().map(tls::build).transpose()?;
         let users = (!web.users.is_empty())
             .then(|| Users::new(&web.users))
-            .transpose()?;
+            .transpose()?
+            .map(Arc::new);
         let header = |(name, value): (&String, &String)| {
             let name = HeaderName::try_from(name.as_str()).map_err(|e| format!("{name}: {e}"))?;
             let value = HeaderValue::try_from(value.as_str()).map_err(|e| format!("{name}: {e}"))?;
@@ -66,12 +67,47 @@ impl Gate {
         Self(watch::Sender::new(Arc::new(access)))
     }
 
-    /// The access from now on. Open connections end with the request that they answer.
-    pub fn set(&self, access: Access) {
+    /// The access from now on. Open connections end with the request that they answer. Unchanged users keep what is known of
+    /// their passwords: a certificate is renewed far more often.
+    pub fn set(&self, mut access: Access) {
+        if let (Some(new), Some(old)) = (&mut access.users, &self.0.borrow().users)
+            && new.is_same(old)
+        {
+            *new = Arc::clone(old);
+        }
         self.0.send_replace(Arc::new(access));
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<Access>> {
         self.0.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Secret;
+    use super::*;
+
+    fn access(password: &str, headers: &[(&str, &str)]) -> Access {
+        let row = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Access::new(&WebConfig {
+            tls: None,
+            headers: headers.iter().map(row).collect(),
+            users: [("prom".to_owned(), Secret(password.to_owned()))].into(),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn unchanged_users_keep_their_known_passwords() {
+        let gate = Gate::new(access("one", &[]));
+        let now = gate.watch();
+        let users = || now.borrow().users.clone().unwrap();
+        let first = users();
+        gate.set(access("one", &[("X-Frame-Options", "deny")]));
+        assert!(Arc::ptr_eq(&first, &users()));
+        assert_eq!(now.borrow().headers.len(), 1);
+        gate.set(access("two", &[]));
+        assert!(!Arc::ptr_eq(&first, &users()), "another password");
     }
 }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use access::{Access, Gate};
 pub use files::{check, of, read};
 pub use keys::fuzz;
+pub(crate) use users::Verdict;
 
 /// What the file says, with the content of the files that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! Basic authentication. bcrypt is slow on purpose: it runs on a thread of its own, one password at a time, and a password that
 //! was right costs one keyed hash from then on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -18,6 +19,20 @@ use tokio::task::spawn_blocking;
 
 use super::Secret;
 
+/// Limit of passwords that are compared or wait for it, each of another client.
+const MAX_PENDING: usize = 8;
+
+/// What the user and the password of a request are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// A user and the right password.
+    Right,
+    /// Missing, or wrong.
+    Wrong,
+    /// Not compared: a password of this client waits already, or too many of others do.
+    Busy,
+}
+
 /// The users, and which of their passwords were right.
 #[derive(Debug)]
 pub(crate) struct Users {
@@ -30,6 +45,8 @@ pub(crate) struct Users {
     right: Mutex<BTreeMap<String, [u8; 32]>>,
     /// Held by the password that is being compared.
     turn: Arc<Semaphore>,
+    /// The clients whose password is compared or waits for its turn.
+    pending: Mutex<BTreeSet<IpAddr>>,
     #[cfg(test)]
     compared: std::sync::atomic::AtomicUsize,
 }
@@ -57,25 +74,34 @@ impl Users {
             key,
             right: Mutex::default(),
             turn: Arc::new(Semaphore::new(1)),
+            pending: Mutex::default(),
             #[cfg(test)]
             compared: std::sync::atomic::AtomicUsize::default(),
         })
     }
 
-    /// Whether the request names a user and the right password.
-    pub(crate) async fn admit(&self, headers: &HeaderMap) -> bool {
+    /// Whether these are the same users with the same hashes.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.hashes == other.hashes
+    }
+
+    /// Whether the request of this client names a user and the right password. A known password never waits.
+    pub(crate) async fn admit(&self, client: IpAddr, headers: &HeaderMap) -> Verdict {
         let Some((user, password)) = credentials(headers) else {
-            return false;
+            return Verdict::Wrong;
         };
         if self.was_right(&user, &password) {
-            return true;
+            return Verdict::Right;
         }
+        let Some(_pending) = Pending::of(self, client) else {
+            return Verdict::Busy;
+        };
         let is_right = self.compare(&user, &password).await;
         if is_right && let Some(mac) = self.mac(&password) {
             let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
             right.insert(user, mac.finalize().into_bytes().into());
         }
-        is_right
+        if is_right { Verdict::Right } else { Verdict::Wrong }
     }
 
     fn mac(&self, password: &[u8]) -> Option<Hmac<Sha256>> {
@@ -94,7 +120,7 @@ impl Users {
     }
 
     async fn compare(&self, user: &str, password: &[u8]) -> bool {
-        // In order of arrival. A client that goes away gives up its turn.
+        // In order of arrival, which is by turns: no client waits twice.
         let Ok(turn) = Arc::clone(&self.turn).acquire_owned().await else {
             return false;
         };
@@ -121,6 +147,29 @@ impl Users {
     }
 }
 
+/// The one place of a client, given back when dropped.
+struct Pending<'u> {
+    users: &'u Users,
+    client: IpAddr,
+}
+
+impl<'u> Pending<'u> {
+    fn of(users: &'u Users, client: IpAddr) -> Option<Self> {
+        let mut pending = users.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not `then_some`: to drop a place gives it back.
+        (pending.len() < MAX_PENDING && pending.insert(client)).then(|| Self { users, client })
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let pending = self.users.pending.lock();
+        pending
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.client);
+    }
+}
+
 /// User and password of the request.
 fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
@@ -141,6 +190,7 @@ mod tests {
 
     use hyper::header::HeaderValue;
     use proptest::prelude::*;
+    use tokio::task::{JoinHandle, yield_now};
 
     use super::*;
 
@@ -160,6 +210,16 @@ mod tests {
             .collect()
     }
 
+    fn client(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    async fn admits(users: &Users, headers: &HeaderMap) -> bool {
+        let verdict = users.admit(client(1), headers).await;
+        assert_ne!(verdict, Verdict::Busy);
+        verdict == Verdict::Right
+    }
+
     fn compared(users: &Users) -> usize {
         users.compared.load(Ordering::Relaxed)
     }
@@ -168,16 +228,16 @@ mod tests {
     async fn a_right_password_is_compared_once() {
         let users = users(&["prom", "other"]);
         for _ in 0..10 {
-            assert!(users.admit(&basic("prom:secret")).await);
+            assert!(admits(&users, &basic("prom:secret")).await);
         }
         assert_eq!(compared(&users), 1);
         // Of another user it says nothing.
-        assert!(users.admit(&basic("other:secret")).await);
+        assert!(admits(&users, &basic("other:secret")).await);
         assert_eq!(compared(&users), 2);
-        assert!(!users.admit(&basic("prom:secret2")).await);
+        assert!(!admits(&users, &basic("prom:secret2")).await);
         assert_eq!(compared(&users), 3);
         assert!(
-            users.admit(&basic("prom:secret")).await,
+            admits(&users, &basic("prom:secret")).await,
             "a wrong one forgets no right one"
         );
         assert_eq!(compared(&users), 3);
@@ -188,7 +248,7 @@ mod tests {
         let users = users(&["prom"]);
         for text in ["prom:wrong", "nobody:secret", ":secret", "prom:"] {
             let before = compared(&users);
-            assert!(!users.admit(&basic(text)).await, "{text}");
+            assert!(!admits(&users, &basic(text)).await, "{text}");
             assert_eq!(compared(&users), before + 1, "{text}");
         }
         assert!(users.right.lock().unwrap().is_empty());
@@ -199,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_basic_authentication_is_refused_without_a_comparison() {
         let users = users(&["prom"]);
-        assert!(!users.admit(&HeaderMap::new()).await);
+        assert!(!admits(&users, &HeaderMap::new()).await);
         for value in [
             "",
             "Basic",
@@ -211,31 +271,94 @@ mod tests {
             let headers = [(AUTHORIZATION, HeaderValue::from_str(value).unwrap())]
                 .into_iter()
                 .collect();
-            assert!(!users.admit(&headers).await, "{value:?}");
+            assert!(!admits(&users, &headers).await, "{value:?}");
         }
         assert_eq!(compared(&users), 0);
         let value = format!("bAsIc {}", STANDARD.encode("prom:secret"));
         let headers = [(AUTHORIZATION, HeaderValue::from_str(&value).unwrap())]
             .into_iter()
             .collect();
-        assert!(users.admit(&headers).await, "the scheme has no case");
+        assert!(admits(&users, &headers).await, "the scheme has no case");
     }
 
     #[tokio::test]
-    async fn a_client_that_goes_away_leaves_no_work_behind() {
+    async fn a_request_that_is_dropped_leaves_no_work_behind() {
         let users = users(&["prom"]);
         let held = Arc::clone(&users.turn).acquire_owned().await.unwrap();
         let wait = std::time::Duration::from_millis(10);
         for _ in 0..5 {
             assert!(
-                tokio::time::timeout(wait, users.admit(&basic("prom:wrong")))
+                tokio::time::timeout(wait, admits(&users, &basic("prom:wrong")))
                     .await
                     .is_err()
             );
         }
         assert_eq!(compared(&users), 0);
         drop(held);
-        assert!(users.admit(&basic("prom:secret")).await);
+        assert!(admits(&users, &basic("prom:secret")).await);
+    }
+
+    /// A task that asks, once or for ever.
+    fn asks(users: &Arc<Users>, client: IpAddr, text: &str, for_ever: bool) -> JoinHandle<Verdict> {
+        let (users, headers) = (Arc::clone(users), basic(text));
+        tokio::spawn(async move {
+            loop {
+                let verdict = users.admit(client, &headers).await;
+                if !for_ever {
+                    return verdict;
+                }
+                yield_now().await;
+            }
+        })
+    }
+
+    async fn until_pending(users: &Users, number: usize) {
+        while users.pending.lock().unwrap().len() < number {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn one_password_of_a_client_waits_and_eight_in_all() {
+        let users = Arc::new(users(&["prom"]));
+        assert!(admits(&users, &basic("prom:secret")).await);
+        let held = Arc::clone(&users.turn).acquire_owned().await.unwrap();
+        let wrong = basic("prom:wrong");
+        let first = asks(&users, client(0), "prom:wrong", false);
+        until_pending(&users, 1).await;
+        assert_eq!(users.admit(client(0), &wrong).await, Verdict::Busy);
+        let others: Vec<_> = (1..8)
+            .map(|n| asks(&users, client(n), "prom:wrong", false))
+            .collect();
+        until_pending(&users, 8).await;
+        assert_eq!(users.admit(client(8), &wrong).await, Verdict::Busy);
+        // A known one does not wait, wherever it comes from.
+        for n in [0, 8] {
+            assert_eq!(
+                users.admit(client(n), &basic("prom:secret")).await,
+                Verdict::Right
+            );
+        }
+        drop(held);
+        for waiting in [first].into_iter().chain(others) {
+            assert_eq!(waiting.await.unwrap(), Verdict::Wrong);
+        }
+        assert!(users.pending.lock().unwrap().is_empty());
+        assert_eq!(users.admit(client(8), &wrong).await, Verdict::Wrong);
+    }
+
+    #[tokio::test]
+    async fn guesses_of_one_client_delay_another_by_one() {
+        let users = Arc::new(users(&["prom"]));
+        let flood: Vec<_> = (0..48)
+            .map(|_| asks(&users, client(1), "prom:wrong", true))
+            .collect();
+        until_pending(&users, 1).await;
+        let before = compared(&users);
+        let found = users.admit(client(2), &basic("prom:secret")).await;
+        assert_eq!(found, Verdict::Right);
+        assert!(compared(&users) <= before + 2, "{}", compared(&users) - before);
+        flood.iter().for_each(JoinHandle::abort);
     }
 
     proptest! {
