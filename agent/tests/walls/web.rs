@@ -1,7 +1,10 @@
 //! Strangers at the TCP port with a `web_config_file`: other protocols, other certificates, other passwords.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::pki::{Curled, LOCAL, Pki, curl, users};
@@ -16,6 +19,23 @@ fn serve(pki: &Pki, more: &str) -> Node {
     node.spawn();
     node.until("the port is open", |n| n.address().is_some());
     node
+}
+
+/// The longest that a scraper waits. Of curl's time-outs the last counts.
+const SOON: &[&str] = &["--max-time", "10"];
+
+/// A connection from another address of this machine.
+fn connect_from(from: [u8; 4], to: &str) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let stream = runtime.unwrap().block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((IpAddr::from(from), 0).into()).unwrap();
+        let stream = socket.connect(to.parse().unwrap()).await.unwrap();
+        stream.into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
 }
 
 fn ask(node: &Node, pki: &Pki, args: &[&str]) -> Curled {
@@ -155,20 +175,33 @@ fn unfinished_handshakes_end_and_keep_no_scraper_out() {
     let pki = Pki::new();
     let node = serve(&pki, "");
     let address = node.address().unwrap();
-    let slow: Vec<TcpStream> = (0..200)
-        .map(|n| {
-            let mut stream = TcpStream::connect(&address).unwrap();
-            if n % 2 == 0 {
-                // The start of a record of a handshake.
-                stream.write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
+    let (opened, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let found: Vec<Curled> = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut slow = VecDeque::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let number = opened.fetch_add(1, Ordering::Relaxed);
+                let mut stream = connect_from([127, 0, 0, 2], &address);
+                if number.is_multiple_of(2) {
+                    // The start of a record of a handshake. The connection may be closed already.
+                    drop(stream.write_all(&[22, 3, 1, 2, 0, 1]));
+                }
+                slow.push_back(stream);
+                if slow.len() > 200 {
+                    slow.pop_front();
+                    thread::sleep(Duration::from_millis(5));
+                }
             }
-            stream
-        })
-        .collect();
-    for _ in 0..10 {
-        node.until("served", |n| ask(n, &pki, &[]).status == 200);
-    }
-    drop(slow);
+        });
+        let is_full = || opened.load(Ordering::Relaxed) >= 200;
+        let full = testkit::wait::until_true("200 connections", LONG, is_full);
+        // Each at its first try.
+        let found = (0..10).map(|_| ask(&node, &pki, SOON)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        full.unwrap();
+        found
+    });
+    assert!(found.iter().all(|found| found.status == 200), "{found:?}");
     // One byte now and then does not prolong it.
     let began = Instant::now();
     let mut stream = TcpStream::connect(&address).unwrap();
@@ -186,4 +219,70 @@ fn unfinished_handshakes_end_and_keep_no_scraper_out() {
         assert!(began.elapsed() < LONG, "still open");
     }
     assert!(began.elapsed() >= Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[test]
+fn guesses_from_one_address_delay_no_scraper_at_another() {
+    let pki = Pki::new();
+    // 48 comparisons of this cost, and the rests after them, need longer than a scraper waits.
+    let hash = bcrypt::hash("secret", 13).unwrap();
+    pki.write("web.yml", &format!("basic_auth_users:\n  prom: {hash}\n"));
+    let mut node = Node::new();
+    node.set(&pki.setting());
+    node.spawn();
+    node.until("the port is open", |n| n.address().is_some());
+    let address = node.address().unwrap();
+    let (guesses, later, is_over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let guess = || {
+        while !is_over.load(Ordering::Relaxed) {
+            let mut stream = connect_from([127, 0, 0, 2], &address);
+            // `prom:wrong`.
+            let head = "GET /metrics HTTP/1.0\r\nAuthorization: Basic cHJvbTp3cm9uZw==\r\n\r\n";
+            drop(stream.write_all(head.as_bytes()));
+            guesses.fetch_add(1, Ordering::Relaxed);
+            let mut text = String::new();
+            drop(stream.read_to_string(&mut text));
+            assert!(!text.contains(" 200 "), "{text}");
+            if text.contains(" 429 ") && text.to_lowercase().contains("\nretry-after: 1\r") {
+                later.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let found: Vec<Curled> = thread::scope(|scope| {
+        for _ in 0..48 {
+            scope.spawn(guess);
+        }
+        let is_full = || guesses.load(Ordering::Relaxed) >= 48;
+        let full = testkit::wait::until_true("48 guesses", LONG, is_full);
+        let right = [SOON, &["--user", "prom:secret"]].concat();
+        let found = (0..5).map(|_| curl(&node, "http", "/metrics", &right)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        full.unwrap();
+        found
+    });
+    assert!(found.iter().all(|found| found.status == 200), "{found:?}");
+    assert!(later.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn a_refused_certificate_of_a_client_is_logged_once() {
+    let pki = Pki::new();
+    pki.sign("client", "DNS:prom.example\nbasicConstraints=CA:TRUE");
+    let node = serve(
+        &pki,
+        "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n",
+    );
+    let [cert, key] = ["pem", "key"].map(|end| pki.path(&format!("client.{end}")));
+    for _ in 0..3 {
+        let found = ask(
+            &node,
+            &pki,
+            &["--cert", cert.to_str().unwrap(), "--key", key.to_str().unwrap()],
+        );
+        assert_eq!(found.status, 0, "{found:?}");
+    }
+    let logged = |n: &Node| n.daemon().stderr().matches("TLS handshake failed").count();
+    node.until("it is logged", |n| logged(n) > 0);
+    assert_eq!(logged(&node), 1, "{}", node.daemon().stderr());
 }
