@@ -1,24 +1,23 @@
 //! Runs one command with a hard deadline, so that no command can block the caller.
 //!
 //! Own fork, because std's spawn waits for the exec, and a program on a dead mount blocks there.
-//! [`CommandRunner::run`] always returns: children that cannot be killed are kept as leftovers, and no other command
-//! starts meanwhile.
+//! [`CommandRunner::run`] always returns: a group with a process that cannot be killed is kept as a leftover, and no other
+//! command starts meanwhile.
 
 mod child;
 mod fork;
+mod leftover;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use collectors::sys::task;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
-use nix::unistd::Pid;
 
-use crate::reap;
+use leftover::Leftover;
 
 /// Limit of bytes kept of each output stream. Slurm allows 10,000 reservations, and lists each with 400 bytes.
 pub const MAX_OUTPUT: usize = 8 * 1024 * 1024;
@@ -100,11 +99,11 @@ fn failed(what: &'static str) -> impl Fn(Errno) -> SpawnError {
     }
 }
 
-/// Runs commands one at a time, and keeps the children that could not be reaped. Clones share them: they outlive the
-/// thread that started them.
+/// Runs commands one at a time, and keeps the groups with a process that could not be killed. Clones share them: they
+/// outlive the thread that started them.
 #[derive(Clone, Debug, Default)]
 pub struct CommandRunner {
-    leftovers: Arc<Mutex<Vec<(Pid, Instant)>>>,
+    leftovers: Arc<Mutex<Vec<Leftover>>>,
 }
 
 impl CommandRunner {
@@ -124,10 +123,13 @@ impl CommandRunner {
         // Always the whole group: a grandchild must not keep our pipes. The leader is not reaped yet, so its pid
         // cannot have been reused.
         child.signal(Signal::SIGKILL);
-        let Some(status) = child.reap(Instant::now() + GRACE)? else {
-            self.leftovers().push((child.pid, Instant::now()));
+        let until = Instant::now() + GRACE;
+        let Some(status) = child.reap(until)? else {
+            self.leftovers().push(Leftover::of_leader(child.pid));
             return Err(SpawnError::TimedOut(command.deadline));
         };
+        let members = Leftover::of_members(child.pid, until);
+        self.leftovers().extend(members);
         child.read_all();
         if let Some(errno) = child.exec_error() {
             return Err(match errno {
@@ -151,7 +153,7 @@ impl CommandRunner {
         self.reap_leftovers().is_err()
     }
 
-    fn leftovers(&self) -> MutexGuard<'_, Vec<(Pid, Instant)>> {
+    fn leftovers(&self) -> MutexGuard<'_, Vec<Leftover>> {
         self.leftovers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,24 +162,23 @@ impl CommandRunner {
     /// # Errors
     /// [`SpawnError::Stuck`] if one still exists.
     fn reap_leftovers(&mut self) -> Result<(), SpawnError> {
-        let mut leftovers = self.leftovers();
-        leftovers.retain(|(pid, _)| reap::ended(*pid).is_none());
-        let Some((pid, since)) = leftovers.first().copied() else {
+        let mut stuck = None;
+        self.leftovers().retain_mut(|leftover| {
+            let process = leftover.process();
+            let is_left = process.is_some();
+            stuck = stuck.take().or(process.map(|process| (process, leftover.since)));
+            is_left
+        });
+        let Some((process, since)) = stuck else {
             return Ok(());
         };
-        drop(leftovers);
-        let (state, wchan) = waits_in(pid);
         Err(SpawnError::Stuck {
-            pid: pid.as_raw(),
+            pid: process.tid,
             since: since.elapsed(),
-            state,
-            wchan,
+            state: process.state,
+            wchan: process.wchan,
         })
     }
-}
-
-fn waits_in(pid: Pid) -> (char, String) {
-    task::first_thread(pid.as_raw()).map_or(('?', String::new()), |task| (task.state, task.wchan))
 }
 
 #[cfg(test)]

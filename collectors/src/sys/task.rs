@@ -48,6 +48,24 @@ pub fn first_thread(pid: i32) -> Option<Task> {
     Thread::at(&Env::default(), pid, pid).state().ok()?
 }
 
+/// What the first thread of a living process of a group does, but for its call. `None`: all have ended, or are zombies.
+///
+/// # Errors
+/// When /proc cannot be listed.
+pub fn of_group(group: i32) -> Result<Option<Task>, Error> {
+    let env = Env::default();
+    let names = root::list(&env.path("/proc"))?.unwrap_or_default();
+    let pids = names.iter().filter_map(|name| name.parse().ok());
+    let lives = |pid: &u32| {
+        let stat = stat(&env.path(&format!("/proc/{pid}")));
+        // Threads may outlive the first one, which is a zombie then.
+        let is_alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
+        stat.is_ok_and(|stat| stat.is_some_and(|stat| stat.pgrp == group && is_alive(&stat)))
+    };
+    let found = pids.into_iter().find(lives);
+    Ok(found.and_then(|pid| Thread::at(&env, pid, pid).state().ok()?))
+}
+
 /// A thread of any process. Its wait channel, call and files are shown only to a process that may trace it
 /// (CAP_SYS_PTRACE): to a helper, if this process has one.
 #[derive(Debug)]

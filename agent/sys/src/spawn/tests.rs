@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use collectors::sys::root;
 use nix::fcntl::{FcntlArg, fcntl};
+use testkit::fuse_hang::FuseHang;
 use testkit::wait::{PATIENCE, until_true};
 
 use super::fork::{start, start_closing};
@@ -185,7 +186,7 @@ fn while_one_is_stuck_nothing_else_is_started() {
     let child = start(&shell("exec sleep 300")).unwrap();
     let mut runner = CommandRunner::default();
     let earlier = runner.clone();
-    earlier.leftovers().push((child.pid, Instant::now()));
+    earlier.leftovers().push(Leftover::of_leader(child.pid));
     // Its thread has ended, as after a reload.
     drop(earlier);
     let error = runner.run(&shell("true")).unwrap_err();
@@ -196,6 +197,38 @@ fn while_one_is_stuck_nothing_else_is_started() {
     child.signal(Signal::SIGKILL);
     until_true("it was reaped", PATIENCE, || !runner.is_stuck()).unwrap();
     assert_eq!(runner.run(&shell("true")).unwrap().code, 0);
+}
+
+/// The commands of GPFS are shell scripts: the shell dies, the program that it waits for does not.
+#[test]
+fn a_program_that_outlives_its_shell_counts_as_stuck_until_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let hang = FuseHang::mount(folder.path().join("mount")).unwrap();
+    let file = hang.add("file", "text");
+    hang.freeze_file("file").unwrap();
+    let mut script = shell(&format!("cat {}; exit 1", file.display()));
+    script.deadline = Duration::from_secs(2);
+    let mut runner = CommandRunner::default();
+    let error = runner.run(&script).unwrap_err();
+    assert!(matches!(error, SpawnError::TimedOut(_)), "{error}");
+    assert_eq!(hang.waiting(), 1, "cat is in its call");
+    for _ in 0..2 {
+        let error = runner.run(&shell("true")).unwrap_err();
+        assert!(matches!(error, SpawnError::Stuck { state: 'D', .. }), "{error}");
+    }
+    hang.thaw();
+    until_true("it has ended", PATIENCE, || !runner.is_stuck()).unwrap();
+    assert_eq!(runner.run(&shell("true")).unwrap().code, 0);
+}
+
+#[test]
+fn a_member_that_is_only_a_zombie_is_not_stuck() {
+    // Nothing reaps it meanwhile, as in a container without an init.
+    let child = start(&shell("exec sleep 300")).unwrap();
+    child.signal(Signal::SIGKILL);
+    let until = Instant::now() + PATIENCE;
+    assert!(Leftover::of_members(child.pid, until).is_none());
+    child.reap(until).unwrap();
 }
 
 #[test]
