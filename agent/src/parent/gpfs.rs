@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collectors::gpfs::commands::{ALL, Command, EVERY, LIMIT};
+use collectors::gpfs::commands::{ALL, Command, EVERY, EXIT_CODE, LIMIT};
 use collectors::sys::root;
 use collectors::text::printable;
 use collectors::{Env, domain};
@@ -172,7 +172,7 @@ fn judged(reply: Result<Reply, CallError>) -> Result<String, Failure> {
         Ok(Reply::Ended { code: 0, .. }) => ("failed", "too much output".to_owned()),
         Ok(Reply::Ended { code, stderr, .. }) => {
             let line = stderr.lines().next().unwrap_or_default();
-            ("failed", format!("exit code {code}: {line}"))
+            ("failed", format!("{EXIT_CODE} {code}: {line}"))
         }
         Ok(Reply::TimedOut(why)) => ("timeout", why),
         Ok(Reply::Refused(why)) => ("refused", why),

@@ -112,7 +112,7 @@ pub static COMPONENT_EVENT: Metric = Metric {
 
 /// Why a command has no output, or not its whole one.
 pub static UNREADABLE: Metric = Metric {
-    help: "Whether the output of a GPFS command is incomplete, always 1, by reason: absent, stale (older than 11 min), denied, io, malformed, limit (too many rows), failed, timeout or refused (not started).",
+    help: "Whether the output of a GPFS command is incomplete, always 1, by reason: absent, stale (older than 14 min), denied, untrusted (others may write it), io, malformed, limit (too many rows), failed, timeout or refused (not started).",
     ..gauge("gpfs_command_unreadable", &["command", "reason"], "nodewarden")
 };
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::settings::{Kind, Settings};
-use crate::{Block, Error};
+use crate::{Block, Error, Subject, SubjectKind};
 
 use super::output::Output;
 use super::replies::Faults;
@@ -21,11 +21,22 @@ pub const EVERY: Duration = Duration::from_secs(300);
 /// Time limit of each command.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// An older file counts as absent: two intervals and the time of a round.
-pub(super) const STALE: Duration = Duration::from_secs(660);
+/// An older file counts as absent: two of the longest intervals (330 s each) and the longest round (135 s).
+pub(super) const STALE: Duration = Duration::from_secs(800);
+
+/// A thread of mmfsd that waits longer is a fault, in seconds: IBM's guides look into such waiters.
+pub const LONG_WAIT: f64 = 300.0;
 
 /// The ending of the file that names the reason of a failed run.
 pub const FAILED: &str = "failed";
+
+/// The begin of the reason of a run that ended with another exit code than 0.
+pub const EXIT_CODE: &str = "exit code";
+
+/// The device whose readings are the output of the commands.
+pub fn subject() -> Subject {
+    Subject::new(SubjectKind::Worker, "gpfs-commands")
+}
 
 crate::keys! {
     pub KEYS;
@@ -34,7 +45,7 @@ crate::keys! {
          The first start needs a restart if [commands] is empty.";
     REPLIES = "gpfs.replies": Kind::Path, example "\"/run/site/gpfs\"", rule one_writer, since "0.1.0",
         "Directory of the output of these commands, if a job of the site writes it: mmgetstate.y, mmdiag-waiters.y, mmhealth.y.\n\
-         Not with gpfs.commands.";
+         Only root or the user of the worker may write it and its files. Not with gpfs.commands.";
     BIN = "gpfs.bin": Kind::Path, default "\"/usr/lpp/mmfs/bin\"", since "0.1.0",
         "Directory of the programs of GPFS.";
 }
@@ -57,6 +68,8 @@ pub struct Command {
     pub program: &'static str,
     /// Its fixed arguments.
     pub arguments: &'static [&'static str],
+    /// It asks mmfsd itself: once it ends with an error, the last output is that of a daemon that has ended.
+    pub(super) asks_daemon: bool,
     /// The series of its output.
     pub(super) show: fn(&Output<'_>, &mut Block, &mut Faults),
 }
@@ -78,6 +91,7 @@ pub static MMGETSTATE: Command = Command {
     name: "mmgetstate",
     program: "mmgetstate",
     arguments: &["-Y"],
+    asks_daemon: false,
     show: state::show,
 };
 
@@ -86,6 +100,7 @@ pub static WAITERS: Command = Command {
     name: "mmdiag-waiters",
     program: "mmdiag",
     arguments: &["--waiters", "-Y"],
+    asks_daemon: true,
     show: waiters::show,
 };
 
@@ -94,6 +109,7 @@ pub static MMHEALTH: Command = Command {
     name: "mmhealth",
     program: "mmhealth",
     arguments: &["node", "show", "-Y"],
+    asks_daemon: false,
     show: health::show,
 };
 

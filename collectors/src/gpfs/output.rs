@@ -87,9 +87,10 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Whether a section has a header, which an output without rows has too.
-    pub(super) fn has(&self, section: &str) -> bool {
-        self.columns.contains_key(section)
+    /// Whether the header of a section, which an output without rows has too, names a column.
+    pub(super) fn has_column(&self, section: &str, column: &str) -> bool {
+        let columns = self.columns.get(section);
+        columns.is_some_and(|columns| columns.contains_key(column))
     }
 
     /// The rows of a section.
@@ -133,7 +134,7 @@ pub(super) fn check(program: &str, text: &str) {
     let lines = text.lines().count();
     assert!(output.rows.len() + output.columns.len() + output.bad <= lines);
     for row in &output.rows {
-        assert!(output.has(row.section));
+        assert!(output.columns.contains_key(row.section));
         for (column, at) in row.columns.iter() {
             assert!(!column.is_empty() && *at >= FIRST_COLUMN);
             assert_eq!(row.text(column).is_some(), row.fields.len() > *at);
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(output.rows("s").count(), 1);
         // The warning, the section without a kind, a row without a header, a row without values.
         assert_eq!(output.bad(), 4);
-        assert!(output.has("s") && !output.has("u"));
+        assert!(output.has_column("s", "a") && !output.has_column("s", "b") && !output.has_column("u", "a"));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The files with the output of commands of GPFS, as series. A file that cannot be used costs only its own series.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::command_metrics::{TIMESTAMP, UNREADABLE};
-use super::commands::{self, Command, MAX_REPLY, STALE};
+use super::commands::{self, Command, EXIT_CODE, MAX_REPLY, STALE};
 use super::output::Output;
 use crate::sys::{boot, root};
-use crate::{Block, Device, Env, Error, Subject, SubjectKind};
+use crate::{Block, Device, Env, Error, Subject};
 
 /// How far a file's time may be ahead of the clock: it was set back since.
 const AHEAD: Duration = Duration::from_secs(60);
@@ -19,6 +20,8 @@ pub(super) enum Reason {
     Absent,
     Stale,
     Denied,
+    /// Others than root and our own user may write it.
+    Untrusted,
     Io,
     Malformed,
     /// Rows beyond a limit.
@@ -41,6 +44,7 @@ impl Reason {
             Self::Absent => "absent",
             Self::Stale => "stale",
             Self::Denied => "denied",
+            Self::Untrusted => root::UNTRUSTED,
             Self::Io => "io",
             Self::Malformed => "malformed",
             Self::Limit => "limit",
@@ -53,6 +57,7 @@ impl Reason {
     fn of(error: &Error) -> Self {
         match error.reason() {
             "denied" => Self::Denied,
+            root::UNTRUSTED => Self::Untrusted,
             _ => Self::Io,
         }
     }
@@ -66,12 +71,25 @@ impl Faults {
     pub(super) fn add(&mut self, reason: Reason) {
         self.0.insert(reason);
     }
+
+    fn show(&self, command: &Command, out: &mut Block) {
+        for reason in &self.0 {
+            out.u64(&UNREADABLE, &[command.name, reason.word()], 1);
+        }
+    }
+}
+
+/// A run that left no output.
+struct Failure {
+    reason: Reason,
+    /// It ended, with another exit code than 0.
+    has_code: bool,
 }
 
 /// The folder of the files.
 pub(super) struct Replies {
     folder: PathBuf,
-    /// A recording's files are as old as the recording.
+    /// A recording's files are as old as the recording, and belong to whoever unpacked it.
     is_live: bool,
     subject: Subject,
 }
@@ -81,46 +99,56 @@ impl Replies {
         Self {
             folder: env.path(folder),
             is_live: env.is_live(),
-            subject: Subject::new(SubjectKind::Worker, "gpfs-commands"),
+            subject: commands::subject(),
         }
     }
 
-    /// When a file was written, in seconds since the epoch. An error: it must not be used.
-    fn written(&self, path: &Path) -> Result<f64, Reason> {
-        let changed = root::changed(path).map_err(|e| Reason::of(&e))?;
-        let written = changed.ok_or(Reason::Absent)?;
+    /// The text of a file, and when it was written in seconds since the epoch. An error: it must not be used.
+    fn text(&self, path: &Path) -> Result<(f64, String), Reason> {
+        let opened = if self.is_live {
+            root::open_trusted(path)
+        } else {
+            root::open(path)
+        };
+        let file = opened.map_err(|e| Reason::of(&e))?.ok_or(Reason::Absent)?;
+        let found = file.metadata().map_err(|_| Reason::Io)?;
+        let written = found.ctime() as f64 + found.ctime_nsec() as f64 / 1e9;
         if self.is_live && !is_young(written, now(), boot::boottime()) {
             return Err(Reason::Stale);
         }
-        Ok(written)
-    }
-
-    fn text(&self, path: &Path) -> Result<String, Reason> {
         let most = MAX_REPLY as u64;
-        let bytes = root::read_bytes(path, most + 1).map_err(|e| Reason::of(&e))?;
+        let bytes = root::read_open(path, file, most + 1).map_err(|e| Reason::of(&e))?;
         let bytes = bytes.ok_or(Reason::Absent)?;
         if bytes.len() as u64 > most {
             return Err(Reason::Limit);
         }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok((written, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Why the last run left no output. `None`: it did, or nothing is known.
-    fn failure(&self, command: &Command) -> Option<Reason> {
-        let path = self.folder.join(command.failed_file());
-        self.written(&path).ok()?;
-        let text = self.text(&path).ok()?;
-        let word = text.split_whitespace().next()?;
+    fn failure(&self, command: &Command) -> Option<Failure> {
+        let (_, text) = self.text(&self.folder.join(command.failed_file())).ok()?;
+        let text = text.trim_start();
+        let (word, why) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        if word.is_empty() {
+            return None;
+        }
         let known = Reason::OF_RUNS.into_iter().find(|reason| reason.word() == word);
-        Some(known.unwrap_or(Reason::Failed))
+        Some(Failure {
+            reason: known.unwrap_or(Reason::Failed),
+            has_code: why.trim_start().starts_with(EXIT_CODE),
+        })
     }
 
     fn show(&self, command: &Command, out: &mut Block) {
         let mut faults = Faults::default();
-        faults.0.extend(self.failure(command));
-        let path = self.folder.join(command.file());
-        let read = self.written(&path).and_then(|at| Ok((at, self.text(&path)?)));
-        match read {
+        let failure = self.failure(command);
+        faults.0.extend(failure.as_ref().map(|failure| failure.reason));
+        if command.asks_daemon && failure.is_some_and(|failure| failure.has_code) {
+            faults.show(command, out);
+            return;
+        }
+        match self.text(&self.folder.join(command.file())) {
             Ok((at, text)) => {
                 if self.is_live {
                     out.f64(&TIMESTAMP, &[command.name], at);
@@ -135,9 +163,7 @@ impl Replies {
             Err(Reason::Absent) if !faults.0.is_empty() => {}
             Err(reason) => faults.add(reason),
         }
-        for reason in faults.0 {
-            out.u64(&UNREADABLE, &[command.name, reason.word()], 1);
-        }
+        faults.show(command, out);
     }
 }
 

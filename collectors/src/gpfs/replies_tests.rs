@@ -1,6 +1,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test writes its own files")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use super::*;
@@ -255,20 +256,105 @@ fn a_folder_in_place_of_a_file_is_an_error_of_that_file() {
     let mut folder = Folder::new();
     fs::create_dir(folder.dir.path().join("mmgetstate.y")).unwrap();
     folder.read();
-    assert_eq!(folder.reasons("mmgetstate"), ["io"]);
+    assert_eq!(folder.reasons("mmgetstate"), ["untrusted"]);
+}
+
+#[test]
+fn a_file_that_others_can_write_or_replace_is_not_used() {
+    let text = format!("{STATE}mmgetstate::0:1:::gpu07:7:down:4:\n");
+    let mut folder = Folder::with(&[("mmgetstate.y", &text), ("target", &text)]);
+    let (dir, path) = (
+        folder.dir.path().to_owned(),
+        folder.dir.path().join("mmgetstate.y"),
+    );
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let mut is_refused = |what: &str| {
+        folder.read();
+        assert_eq!(folder.reasons("mmgetstate"), ["untrusted"], "{what}");
+        assert_eq!(folder.state(), [""; 0], "{what}");
+    };
+    for open in [0o664, 0o646] {
+        mode(&path, open);
+        is_refused(&format!("a file of mode {open:o}"));
+    }
+    mode(&path, 0o644);
+    for open in [0o775, 0o757, 0o1777] {
+        mode(&dir, open);
+        is_refused(&format!("a folder of mode {open:o}"));
+    }
+    mode(&dir, 0o755);
+    chown(&path, Some(4711), None).unwrap();
+    is_refused("a file of another user");
+    fs::remove_file(&path).unwrap();
+    symlink("target", &path).unwrap();
+    is_refused("a link");
+    fs::remove_file(&path).unwrap();
+    fs::rename(dir.join("target"), &path).unwrap();
+    folder.read();
+    assert_eq!(
+        (folder.state(), folder.reasons("mmgetstate")),
+        (vec!["down".to_owned()], Vec::new())
+    );
+}
+
+#[test]
+fn the_waiters_of_a_daemon_that_has_ended_are_not_shown() {
+    let waits = format!("{WAIT}mmdiag:waiters:0:1:::1:NSDThread:301.25:::\n");
+    for (note, reason, is_shown) in [
+        ("failed exit code 1: mmfsd is not running", "failed", false),
+        ("failed too much output", "failed", true),
+        ("timeout timed out after 30s", "timeout", true),
+        ("refused an earlier run has not ended", "refused", true),
+    ] {
+        let folder = Folder::with(&[("mmdiag-waiters.failed", note), ("mmdiag-waiters.y", &waits)]);
+        assert_eq!(folder.reasons("mmdiag-waiters"), [reason], "{note}");
+        assert_eq!(folder.value(&LONGEST_WAIT, &[]).is_some(), is_shown, "{note}");
+        assert_eq!(folder.all(&TIMESTAMP).len(), usize::from(is_shown), "{note}");
+    }
+}
+
+#[test]
+fn without_the_names_of_threads_no_figure_is_shown() {
+    let text = "mmdiag:waiters:HEADER:version:reserved:reserved:threadId:waitTime:\n\
+                mmdiag:waiters:0:1:::1:6861.7:\n";
+    let folder = Folder::with(&[("mmdiag-waiters.y", text)]);
+    assert_eq!(folder.all(&WAITERS), []);
+    assert_eq!(folder.all(&LONGEST_WAIT), []);
+    assert_eq!(folder.reasons("mmdiag-waiters"), ["malformed"]);
+}
+
+/// The one that cannot be read may wait for longer.
+#[test]
+fn beside_an_unreadable_wait_only_a_long_one_is_the_longest() {
+    for (time, longest) in [
+        ("12.5", Value::Absent),
+        ("300", Value::Absent),
+        ("301", Value::F64(301.0)),
+    ] {
+        let folder = Folder::waiters(&format!(
+            "mmdiag:waiters:0:1:::1:NSDThread:{time}:::\nmmdiag:waiters:0:1:::2:NSDThread:foo:::\n"
+        ));
+        assert_eq!(folder.value(&LONGEST_WAIT, &[]), Some(longest), "{time}");
+        assert_eq!(
+            folder.all(&LONGEST_WAITER).is_empty(),
+            longest == Value::Absent,
+            "{time}"
+        );
+        assert_eq!(folder.number(&WAITERS, &[]), Some(2));
+    }
 }
 
 /// The change time of a file cannot be set, so the clock of this test is the age itself.
 #[test]
-fn a_file_is_used_for_eleven_minutes_and_not_from_the_future_or_an_earlier_boot() {
+fn a_file_is_used_for_two_rounds_and_not_from_the_future_or_an_earlier_boot() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     File::create(&path).unwrap();
     let written = root::changed(&path).unwrap().unwrap();
     for (age, is_used) in [
         (0.0, true),
-        (660.0, true),
-        (661.0, false),
+        (800.0, true),
+        (801.0, false),
         (-59.0, true),
         (-61.0, false),
     ] {

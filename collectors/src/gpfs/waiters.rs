@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::command_metrics::{LONGEST_WAIT, LONGEST_WAITER, WAITERS, WAITERS_BY_THREAD};
+use super::commands::LONG_WAIT;
 use super::output::{Output, Row};
 use super::replies::{Faults, Reason};
 use crate::text::printable;
@@ -11,6 +12,8 @@ use crate::{Block, Value};
 
 /// The section of the output.
 const SECTION: &str = "waiters";
+/// The column with the name of a thread.
+const NAME: &str = "threadName";
 /// Parts of the names of threads that always wait.
 const ALWAYS: [&str; 2] = ["EventsExporterSenderThread", "Fsck"];
 /// The most names with a series: those with most threads.
@@ -31,7 +34,7 @@ impl Waiter {
     fn of(row: &Row<'_>) -> Option<Self> {
         let text = |column, max| printable(row.text(column).unwrap_or_default().as_bytes(), max);
         let seconds = row.text("waitTime").and_then(|time| time.parse().ok());
-        let name = text("threadName", MAX_NAME);
+        let name = text(NAME, MAX_NAME);
         let seconds = seconds.filter(|time: &f64| time.is_finite() && *time >= 0.0);
         let reasons = ["auxReason", "condVarReason", "delayReason"];
         let reason = reasons.map(|column| text(column, MAX_REASON));
@@ -49,7 +52,8 @@ impl Waiter {
 }
 
 pub(super) fn show(output: &Output<'_>, out: &mut Block, faults: &mut Faults) {
-    if !output.has(SECTION) {
+    // Without names, threads that always wait would count.
+    if !output.has_column(SECTION, NAME) {
         faults.add(Reason::Malformed);
         return;
     }
@@ -82,6 +86,8 @@ pub(super) fn show(output: &Output<'_>, out: &mut Block, faults: &mut Faults) {
         faults.add(Reason::Malformed);
     }
     out.u64(&WAITERS, &[], count);
+    // A wait that is not readable may be the longest. One above the limit is a fault, whatever the others are.
+    let longest = longest.filter(|waiter| is_timed || waiter.seconds > Some(LONG_WAIT));
     match &longest {
         Some(waiter) => {
             let seconds = waiter.seconds.map_or(Value::Absent, Value::F64);

@@ -1,6 +1,6 @@
 //! Bounded reads of files and folders. Nothing here follows a file that grows without end or blocks on a FIFO.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,26 +11,97 @@ use crate::Error;
 /// smaller.
 pub const MAX_FILE: u64 = 64 * 1024;
 
+/// The reason of [`open_trusted`].
+pub const UNTRUSTED: &str = "untrusted";
+
 /// Reads up to `max` bytes. `Ok(None)`: the file is absent, or what it is about is gone.
 ///
 /// # Errors
 /// Any other error of open(2) or read(2).
 pub fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
+    match open(path)? {
+        Some(file) => read_open(path, file, max),
+        None => Ok(None),
+    }
+}
+
+/// Opens a file without waiting for a FIFO. `Ok(None)`: absent.
+///
+/// # Errors
+/// Any other error of open(2).
+pub fn open(path: &Path) -> Result<Option<File>, Error> {
+    open_with(path, 0)
+}
+
+fn open_with(path: &Path, flags: i32) -> Result<Option<File>, Error> {
     let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | flags)
         .open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(path, e)),
-    };
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+/// Reads up to `max` bytes of an open file; `path` names it in errors. `Ok(None)`: what it is about is gone.
+///
+/// # Errors
+/// Any other error of read(2).
+pub fn read_open(path: &Path, file: File, max: u64) -> Result<Option<Vec<u8>>, Error> {
     let mut bytes = Vec::new();
     match file.take(max).read_to_end(&mut bytes) {
         Ok(_) => Ok(Some(bytes)),
         // A device that was removed, or a process that ended, between open and read.
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENODEV | libc::ESRCH)) => Ok(None),
         Err(e) => Err(Error::io(path, e)),
+    }
+}
+
+/// Opens a regular file that only root or our own user can have written, by owner and mode of it and of its folder. Neither may
+/// be a link. `Ok(None)`: absent.
+///
+/// # Errors
+/// [`Error::State`] with reason `untrusted`, and the errors of lstat(2), open(2) and fstat(2).
+pub fn open_trusted(path: &Path) -> Result<Option<File>, Error> {
+    let failed = |e| Error::io(path, e);
+    let folder = path.parent().unwrap_or(path);
+    let found = match fs::symlink_metadata(folder) {
+        Ok(found) => found,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(folder, e)),
+    };
+    trust(folder, &found, found.is_dir())?;
+    let file = match open_with(path, libc::O_NOFOLLOW | libc::O_NOCTTY) {
+        Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(untrusted(path, &fs::symlink_metadata(path).map_err(failed)?));
+        }
+        opened => opened?,
+    };
+    if let Some(file) = &file {
+        let found = file.metadata().map_err(failed)?;
+        trust(path, &found, found.is_file())?;
+    }
+    Ok(file)
+}
+
+/// Whether only root or our own user can write it. `is_kind`: it is a file or folder, as expected.
+fn trust(path: &Path, found: &Metadata, is_kind: bool) -> Result<(), Error> {
+    let (uid, mode) = (found.uid(), found.mode());
+    let is_own = uid == 0 || uid == nix::unistd::geteuid().as_raw();
+    if is_kind && is_own && mode & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(untrusted(path, found))
+}
+
+fn untrusted(path: &Path, found: &Metadata) -> Error {
+    let (path, uid, mode) = (path.display(), found.uid(), found.mode());
+    let expected = "a file or folder of root, no link, and no write permission for group and others";
+    Error::State {
+        what: format!("{path} has owner {uid} and mode {mode:o}, expected {expected}"),
+        reason: UNTRUSTED,
     }
 }
 
