@@ -6,6 +6,7 @@ use collectors::gpfs::metrics::DAEMON_UP;
 use collectors::{Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
+use super::gpfs::COLLECTOR;
 use super::{Check, Kept, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Remedy};
@@ -33,9 +34,6 @@ static PACE: Pace = Pace {
     good: 3,
     hold: Duration::from_secs(60),
 };
-
-/// The collector.
-const COLLECTOR: &str = "gpfs";
 
 /// Whether the daemon ran in this boot.
 #[derive(Debug, Default, Serialize, Deserialize)]

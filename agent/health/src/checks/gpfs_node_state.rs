@@ -8,7 +8,7 @@ use collectors::{Subject, SubjectKind};
 use model::snapshot::Sample;
 use serde::{Deserialize, Serialize};
 
-use super::gpfs::LastOutput;
+use super::gpfs::{self, LastOutput};
 use super::{Check, Kept, May, Scope, Version, Watch, gpfs_daemon_down};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Remedy};
@@ -18,10 +18,10 @@ use crate::judge::{Judge, evidence};
 pub static CHECK: Check = Check {
     id: "gpfs-node-state",
     subject: SubjectKind::Node,
-    fires_when: "`mmgetstate` reported active earlier in this boot. Now it reports arbitrating, down or unresponsive, or `mmhealth` reports FAILED or DEGRADED for the component GPFS.",
+    fires_when: "`mmgetstate` reported active earlier in this boot. Now it reports arbitrating, down or unresponsive, or `mmhealth` reports FAILED for the component GPFS, or DEGRADED with an event about this node.",
     lasting: "2 consecutive outputs of the command, at least 60 s",
-    clears_when: "2 consecutive outputs, at least 60 s, with active, or with HEALTHY or TIPS.",
-    ignored_when: "The GPFS daemon does not answer: gpfs-daemon-down reports it. State unknown. Output that is missing or older than 11 min.",
+    clears_when: "2 consecutive outputs, at least 60 s, with active, or with HEALTHY or TIPS. The commands are off: 3 consecutive readings, at least 100 s.",
+    ignored_when: "The GPFS daemon does not answer: gpfs-daemon-down reports it. Output from that time. DEGRADED by other nodes only (`cluster_connections_*`). State unknown. Output that is missing or older than 14 min.",
     scope: Scope::Shared,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
@@ -39,6 +39,16 @@ static PACE: Pace = Pace {
 /// The most events that the evidence lists.
 const LISTED: usize = 8;
 
+/// The begin of the events of component GPFS that are no fault of this node. Connections: the other node may be the one that has
+/// failed, and every node that sees it is DEGRADED. The others are tips about the configuration.
+const NO_FAULT: [&str; 5] = [
+    "cluster_connections_",
+    "gpfs_cache_cfg_",
+    "gpfs_maxfilestocache_",
+    "gpfs_maxstatcache_",
+    "gpfs_pagepool_",
+];
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct NodeState {
     /// The node was active in this boot.
@@ -51,7 +61,12 @@ struct NodeState {
 
 impl Watch for NodeState {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        if gpfs::is_off(judge) {
+            return gpfs::over(judge, &CHECK);
+        }
         if gpfs_daemon_down::answers(judge) == Some(false) {
+            self.state.in_outage(judge, &commands::MMGETSTATE);
+            self.component.in_outage(judge, &commands::MMHEALTH);
             return Vec::new();
         }
         let state = self.state(judge);
@@ -78,7 +93,9 @@ impl NodeState {
             self.was_active = true;
             judge.counted();
         }
+        let is_old = self.state.is_of_outage(judge, &commands::MMGETSTATE);
         let reading = match (word, self.was_active) {
+            _ if is_old => Reading::Unknown,
             ("active", _) => Reading::Good,
             ("unknown", _) | (_, false) => Reading::Unknown,
             (_, true) => Reading::Bad,
@@ -89,24 +106,23 @@ impl NodeState {
     }
 
     fn component<'a>(&mut self, judge: &Judge<'a>) -> Option<Judged<'a>> {
-        let statuses = judge.snapshot.samples(&COMPONENT_STATUS);
-        let of_gpfs = statuses.filter(|sample| sample.label("component") == Some(health::GPFS));
-        let (reading, sample) = of_gpfs.map(|sample| (self.meaning(&sample), sample)).max_by_key(
-            |(reading, _)| match reading {
-                Reading::Good => 0,
-                Reading::Unknown => 1,
-                Reading::Bad => 2,
-            },
-        )?;
         let events = judge.snapshot.samples(&COMPONENT_EVENT);
         let events = events.filter(|event| event.label("component") == Some(health::GPFS));
-        let events: Vec<&str> = events
-            .filter_map(|event| event.label("event"))
-            .take(LISTED)
-            .collect();
+        let events: Vec<&str> = events.filter_map(|event| event.label("event")).collect();
+        let statuses = judge.snapshot.samples(&COMPONENT_STATUS);
+        let of_gpfs = statuses.filter(|sample| sample.label("component") == Some(health::GPFS));
+        let found = of_gpfs.map(|sample| (self.meaning(&sample, &events), sample));
+        let (reading, sample) = found.max_by_key(|(reading, _)| match reading {
+            Reading::Good => 0,
+            Reading::Unknown => 1,
+            Reading::Bad => 2,
+        })?;
+        let is_old = self.component.is_of_outage(judge, &commands::MMHEALTH);
+        let reading = if is_old { Reading::Unknown } else { reading };
         let mut line = evidence(&sample, "HEALTHY or TIPS");
         if !events.is_empty() {
-            line.push_str(&format!("; events: {}", events.join(", ")));
+            let listed: Vec<&str> = events.into_iter().take(LISTED).collect();
+            line.push_str(&format!("; events: {}", listed.join(", ")));
         }
         let status = sample.label("status").unwrap_or_default();
         let at = self.component.read_at(judge, &commands::MMHEALTH, &sample);
@@ -115,10 +131,12 @@ impl NodeState {
     }
 
     /// Before the node was active, mmhealth reports what mmfsd has not started.
-    fn meaning(&self, sample: &Sample<'_>) -> Reading {
+    fn meaning(&self, sample: &Sample<'_>, events: &[&str]) -> Reading {
+        let is_fault = |event: &&str| !NO_FAULT.iter().any(|begin| event.starts_with(begin));
         match sample.label("status") {
             Some("HEALTHY" | "TIPS") => Reading::Good,
-            Some("FAILED" | "DEGRADED") if self.was_active => Reading::Bad,
+            Some("FAILED") if self.was_active => Reading::Bad,
+            Some("DEGRADED") if self.was_active && events.iter().any(is_fault) => Reading::Bad,
             _ => Reading::Unknown,
         }
     }

@@ -6,7 +6,7 @@ use collectors::gpfs::command_metrics::{LONGEST_WAIT, LONGEST_WAITER, WAITERS};
 use collectors::gpfs::commands;
 use collectors::{Subject, SubjectKind};
 
-use super::gpfs::LastOutput;
+use super::gpfs::{self, LastOutput};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Remedy};
@@ -18,8 +18,8 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Node,
     fires_when: "A thread of the GPFS daemon (mmfsd) waits for more than 300 s.",
     lasting: "2 consecutive outputs of `mmdiag --waiters`, at least 60 s",
-    clears_when: "2 consecutive outputs, at least 60 s, in which no thread waits for more than 300 s.",
-    ignored_when: "Threads that always wait: EventsExporterSenderThread and Fsck*. Output that is missing or older than 11 min.",
+    clears_when: "2 consecutive outputs, at least 60 s, in which no thread waits for more than 300 s. The commands are off: 3 consecutive readings, at least 100 s.",
+    ignored_when: "Threads that always wait: EventsExporterSenderThread and Fsck*. Output that is missing or older than 14 min.",
     // Most wait for a server or for the network.
     scope: Scope::Shared,
     may: May::ObserveOrDrain,
@@ -35,10 +35,10 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// IBM's guides look into waiters that are older.
-const LONG: f64 = 300.0;
-
 fn conditions<'a>(judge: &Judge<'a>, last: &mut LastOutput) -> Vec<Judged<'a>> {
+    if gpfs::is_off(judge) {
+        return gpfs::over(judge, &CHECK);
+    }
     let Some(sample) = judge.snapshot.samples(&LONGEST_WAIT).next() else {
         return Vec::new();
     };
@@ -50,9 +50,9 @@ fn conditions<'a>(judge: &Judge<'a>, last: &mut LastOutput) -> Vec<Judged<'a>> {
     if let Some(all) = judge.snapshot.samples(&WAITERS).next() {
         line.push_str(&format!("; {} waiters", all.as_f64()));
     }
-    let is_long = sample.as_f64() > LONG;
+    let is_long = sample.as_f64() > commands::LONG_WAIT;
     vec![Judged {
-        key: CHECK.id.to_owned(),
+        key: format!("{} {}", CHECK.id, commands::WAITERS.name),
         subject: Subject::node(),
         reading: if is_long { Reading::Bad } else { Reading::Good },
         at: last.read_at(judge, &commands::WAITERS, &sample),

@@ -3,6 +3,7 @@
 use collectors::gpfs::command_metrics::{
     COMPONENT_EVENT, COMPONENT_STATUS, LONGEST_WAIT, LONGEST_WAITER, NODE_STATE, TIMESTAMP, WAITERS,
 };
+use collectors::gpfs::commands;
 use collectors::gpfs::metrics::DAEMON_UP;
 use collectors::{Block, Subject};
 
@@ -74,21 +75,24 @@ fn that_it_ran_is_known_over_a_restart_and_forgotten_at_a_reboot() {
 struct Commands {
     state: &'static str,
     status: &'static str,
+    events: &'static [&'static str],
     wait: f64,
 }
 
 const WELL: Commands = Commands {
     state: "active",
     status: "HEALTHY",
+    events: &[],
     wait: 2.0,
 };
 
+const QUORUM: &[&str] = &["quorum_down"];
+
 /// The next outputs of the commands, with mmfsd as it is read.
 fn outputs(sim: &mut Sim, up: Option<u64>, commands: &Commands, written: f64) {
+    let read = up.ok_or("denied");
+    reading(sim, read);
     let mut block = Block::default();
-    if let Some(up) = up {
-        block.u64(&DAEMON_UP, &[], up);
-    }
     for state in ["active", "arbitrating", "down", "unknown", "unresponsive"] {
         block.u64(&NODE_STATE, &[state], u64::from(state == commands.state));
     }
@@ -98,8 +102,8 @@ fn outputs(sim: &mut Sim, up: Option<u64>, commands: &Commands, written: f64) {
         &[gpfs[0], gpfs[1], gpfs[2], commands.status],
         1,
     );
-    if commands.status != "HEALTHY" {
-        block.u64(&COMPONENT_EVENT, &[gpfs[0], gpfs[1], gpfs[2], "quorum_down"], 1);
+    for event in commands.events {
+        block.u64(&COMPONENT_EVENT, &[gpfs[0], gpfs[1], gpfs[2], event], 1);
     }
     block.u64(&WAITERS, &[], 3);
     block.f64(&LONGEST_WAIT, &[], commands.wait);
@@ -107,7 +111,7 @@ fn outputs(sim: &mut Sim, up: Option<u64>, commands: &Commands, written: f64) {
     for command in ["mmgetstate", "mmdiag-waiters", "mmhealth"] {
         block.f64(&TIMESTAMP, &[command], written);
     }
-    sim.host.others = vec![("gpfs", Subject::node(), Ok(block))];
+    sim.host.others.push(("gpfs", commands::subject(), Ok(block)));
 }
 
 /// A node that was well, and whose commands report this in as many outputs.
@@ -182,7 +186,12 @@ fn a_node_that_is_not_active_any_more_is_a_finding() {
 #[test]
 fn an_unhealthy_component_gpfs_is_a_finding_and_other_words_are_not() {
     for status in ["FAILED", "DEGRADED"] {
-        let sim = reported(Some(1), &Commands { status, ..WELL }, 2);
+        let commands = Commands {
+            status,
+            events: QUORUM,
+            ..WELL
+        };
+        let sim = reported(Some(1), &commands, 2);
         assert!(
             sim.says(&format!("component GPFS {status}"), false),
             "{:?}",
@@ -196,11 +205,112 @@ fn an_unhealthy_component_gpfs_is_a_finding_and_other_words_are_not() {
 }
 
 #[test]
+fn a_node_that_is_degraded_by_faults_of_other_nodes_is_no_finding() {
+    const OTHERS: &[&str] = &["cluster_connections_down", "gpfs_pagepool_small"];
+    const BOTH: &[&str] = &["cluster_connections_down", "quorum_down"];
+    let degraded = |events| Commands {
+        status: "DEGRADED",
+        events,
+        ..WELL
+    };
+    for events in [OTHERS, &[]] {
+        let sim = reported(Some(1), &degraded(events), 3);
+        assert_eq!(sim.incidents(), [""; 0], "{events:?}");
+    }
+    let mut sim = reported(Some(1), &degraded(BOTH), 2);
+    assert!(
+        sim.says("component GPFS DEGRADED", false),
+        "{:?}",
+        sim.incidents()
+    );
+    // Neither bad nor the end of the finding.
+    for n in 10..14 {
+        outputs(&mut sim, Some(1), &degraded(OTHERS), f64::from(n));
+        sim.pass(300);
+    }
+    assert!(
+        sim.says("component GPFS DEGRADED", false),
+        "{:?}",
+        sim.incidents()
+    );
+    let failed = Commands {
+        status: "FAILED",
+        ..degraded(OTHERS)
+    };
+    let sim = reported(Some(1), &failed, 2);
+    assert!(sim.says("component GPFS FAILED", false), "{:?}", sim.incidents());
+}
+
+#[test]
+fn an_output_of_an_outage_of_the_daemon_counts_no_more_after_it() {
+    let down = Commands {
+        state: "down",
+        status: "FAILED",
+        ..WELL
+    };
+    let back = Commands {
+        state: "arbitrating",
+        status: "FAILED",
+        ..WELL
+    };
+    let mut sim = Sim::new(Mode::Drain);
+    outputs(&mut sim, Some(1), &WELL, 1000.0);
+    sim.pass(60);
+    // Shorter than what makes it a finding of its own.
+    for written in [1300.0, 1600.0] {
+        outputs(&mut sim, Some(0), &down, written);
+        sim.pass(45);
+    }
+    outputs(&mut sim, Some(1), &down, 1600.0);
+    sim.pass(255);
+    outputs(&mut sim, Some(1), &back, 1900.0);
+    sim.pass(300);
+    assert_eq!(sim.incidents(), [""; 0]);
+    outputs(&mut sim, Some(1), &back, 2200.0);
+    sim.pass(60);
+    assert!(sim.says("state arbitrating", false), "{:?}", sim.incidents());
+}
+
+#[test]
+fn findings_end_where_the_commands_are_switched_off_and_not_where_their_output_is_missing() {
+    let state = Commands {
+        state: "arbitrating",
+        ..WELL
+    };
+    let status = Commands {
+        status: "FAILED",
+        ..WELL
+    };
+    let wait = Commands { wait: 6861.7, ..WELL };
+    for (bad, finding) in [
+        (state, "state arbitrating"),
+        (status, "component GPFS FAILED"),
+        (wait, "a thread of mmfsd waits for more than 300 s"),
+    ] {
+        let mut sim = reported(Some(1), &bad, 2);
+        assert!(sim.says(finding, false), "{:?}", sim.incidents());
+        // The files are gone.
+        reading(&mut sim, Ok(1));
+        let none = Ok(Block::default());
+        sim.host.others.push(("gpfs", commands::subject(), none));
+        sim.pass(900);
+        assert!(sim.says(finding, false), "{:?}", sim.incidents());
+        // The collector has not listed its devices, as while its worker starts.
+        sim.host.others.clear();
+        sim.pass(900);
+        assert!(sim.says(finding, false), "{:?}", sim.incidents());
+        reading(&mut sim, Ok(1));
+        sim.pass(300);
+        assert!(sim.says(finding, true), "{:?}", sim.incidents());
+    }
+}
+
+#[test]
 fn a_daemon_that_ended_is_one_finding_and_not_two() {
     let gone = Commands {
         state: "down",
         status: "FAILED",
-        wait: 2.0,
+        ..WELL
     };
     let sim = reported(Some(0), &gone, 4);
     assert!(sim.says("mmfsd does not run", false), "{:?}", sim.incidents());
@@ -212,7 +322,7 @@ fn a_node_that_was_never_active_is_no_finding() {
     let never = Commands {
         state: "down",
         status: "FAILED",
-        wait: 2.0,
+        ..WELL
     };
     let mut sim = Sim::new(Mode::Drain);
     for n in 0..4 {
