@@ -89,7 +89,7 @@ struct Failure {
 /// The folder of the files.
 pub(super) struct Replies {
     folder: PathBuf,
-    /// A recording's files are as old as the recording, and belong to whoever unpacked it.
+    /// A recording's files are as old as the recording, and belong to the user who unpacked it.
     is_live: bool,
     subject: Subject,
 }
