@@ -77,8 +77,8 @@ pub fn is_trusted(path: &Path) -> io::Result<()> {
     trust(path, 0o022, "group and others")
 }
 
-/// Whether only root or our own user can have made this link. True of a path that is no link. The sticky bit of its folder does
-/// not help: a name that is not there yet is anybody's.
+/// Whether only root or our own user can have made this link, or replace it. True of a path that is no link. In a sticky folder,
+/// such as a volume of Kubernetes, its owner alone decides.
 ///
 /// # Errors
 /// The wrong owner or mode, or of lstat(2).
@@ -98,7 +98,7 @@ pub fn is_trusted_link(path: &Path) -> io::Result<()> {
         return Ok(());
     };
     let mode = fs::metadata(folder)?.mode();
-    if mode & 0o022 != 0 {
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
         return Err(io::Error::other(format!(
             "{} has a link and mode {:o}, expected no write permission for group and others",
             folder.display(),
