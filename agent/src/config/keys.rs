@@ -150,7 +150,7 @@ collectors::keys! {
          id is site-NAME. A later file adds rows, and replaces those of the same name.";
     BASELINE = "health.baseline": Kind::Text { what: "a version such as \"0.1\" or \"0.1.0\"", fits: version },
         example "\"0.1\"", since "0.1.0",
-        "Only checks of this version or earlier may drain; checks of later versions observe.";
+        "Only checks of this version or earlier may drain; checks of later versions observe. Not set: 0.1.0.";
     SETTLE = "health.settle": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
         "Findings on one subject within this time are one incident. It never delays a drain.";
     GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]", since "0.1.0",
@@ -161,7 +161,8 @@ collectors::keys! {
             what: "a user name or uid",
             fits: |text| plain(text, 64, b"_.-@$\\") && !text.starts_with('-'),
         }, empty: true }, default "[]", example "[\"ops\"]", since "0.1.0",
-        "Users besides root who may acknowledge and clear incidents and release drivers: names or uids.";
+        "Users besides root who may acknowledge and clear incidents, pause and resume nodewarden on the node, and release\n\
+         drivers: names or uids. They see all jobs.";
     RDMA_ADDRESSES = "health.rdma.addresses": Kind::List { what: "an array of PCI addresses", of: &Kind::Text {
             what: "a PCI address such as \"0000:19:00.0\"",
             fits: |text| PciAddress::parse(text).is_some(),
