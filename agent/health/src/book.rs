@@ -106,8 +106,8 @@ impl Book {
             .any(|i| i.status == Status::Overridden || (i.status == Status::Open && i.lift.is_some()))
     }
 
-    /// Takes a finding.
-    pub(super) fn take(&mut self, finding: Finding, frame: Frame<'_>) -> Taken {
+    /// Takes a finding. `may_drain`: whether its check may drain the node for it.
+    pub(super) fn take(&mut self, finding: Finding, frame: Frame<'_>, may_drain: bool) -> Taken {
         if let Some(at) = self.home(&finding, frame) {
             let incident = &mut self.incidents[at];
             let known = incident.is_repeated_by(&finding, frame.at.boot);
@@ -119,7 +119,7 @@ impl Book {
             return Taken::Nothing;
         }
         let standing = self.incidents.iter().filter(|i| i.status != Status::Cleared);
-        let most = MAX_OPEN + if finding.drains { MAX_DRAINING } else { 0 };
+        let most = MAX_OPEN + if may_drain { MAX_DRAINING } else { 0 };
         if standing.count() >= most {
             self.dropped = self.dropped.saturating_add(1);
             return Taken::Dropped;

@@ -144,7 +144,8 @@ impl Engine {
         self.flush()
     }
 
-    /// Replaces the policy. Drains that the new one permits start immediately.
+    /// Replaces the policy. Drains that the new one permits start immediately, except for findings of a check that only observed:
+    /// those drain when they are found again.
     pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Effect> {
         self.now = now;
         self.policy = policy;
@@ -270,19 +271,23 @@ impl Engine {
         finding.comments_only |= self.is_unproven(&finding);
         let may_drain = finding.drains && !finding.comments_only;
         let is_evidence = may_drain && self.policy.effective(&finding.check) == Mode::Drain;
+        let has_room = may_drain && self.policy.own(&finding.check) == Mode::Drain;
+        let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
+        match self.book.take(finding, frame, has_room) {
+            Taken::Nothing => {}
+            Taken::Counted => self.out.counted(self.now.boottime),
+            Taken::Changed => self.out.dirty = true,
+            Taken::Dropped => {
+                self.out.counted(self.now.boottime);
+                return false;
+            }
+        }
         if is_evidence && self.when != When::Long {
             self.state.drain.evidence(self.now.boottime);
         }
         // Also a finding that does not drain: the fault goes on.
         self.quiet.broken(self.now.boottime);
-        let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
-        let taken = self.book.take(finding, frame);
-        match taken {
-            Taken::Nothing => {}
-            Taken::Counted | Taken::Dropped => self.out.counted(self.now.boottime),
-            Taken::Changed => self.out.dirty = true,
-        }
-        taken != Taken::Dropped
+        true
     }
 
     /// Whether it is about a GPU, the number of GPUs or their driver, of a maker whose hardware has not proven the checks.

@@ -1,6 +1,7 @@
 //! The filesystems of the node, one for each superblock, from the lists of mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use procfs_core::process::MountInfo;
 
@@ -44,17 +45,19 @@ fn mounts(text: &str) -> Vec<Mount> {
         (below.mount_point == mount.mount_point && below.mnt_id != mount.mnt_id).then_some(below.mnt_id)
     };
     let covered: BTreeSet<i32> = all.iter().filter_map(covers).collect();
-    // Up to the root: a mount below a covered one has no path, unless it is the one that covers it.
+    // A mount has no path where another one in the same mount is at a folder above it. The same holds for those that it is in.
+    let points: BTreeSet<(i32, &Path)> = all.iter().map(|m| (m.pid, m.mount_point.as_path())).collect();
     let is_hidden = |mount: &MountInfo| {
         let mut at = mount;
         for _ in 0..all.len() {
-            let Some(below) = place.get(&at.pid).filter(|below| below.mnt_id != at.mnt_id) else {
-                return false;
-            };
-            if covered.contains(&below.mnt_id) && below.mount_point != at.mount_point {
+            let mut above = at.mount_point.ancestors().skip(1);
+            if above.any(|folder| points.contains(&(at.pid, folder))) {
                 return true;
             }
-            at = below;
+            match place.get(&at.pid).filter(|below| below.mnt_id != at.mnt_id) {
+                Some(below) => at = below,
+                None => return false,
+            }
         }
         false
     };
@@ -172,6 +175,9 @@ mod tests {
             points(&[root, &home, below, cover, on_cover]),
             ["/home", "/home/new"]
         );
+        let deep = "90 2 0:64 / /data/deep rw - nfs4 nas:/deep rw";
+        let above = "91 2 0:65 / /data rw - nfs4 nas:/data rw";
+        assert_eq!(points(&[root, deep, above]), ["/data"]);
     }
 
     #[test]

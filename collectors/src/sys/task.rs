@@ -1,12 +1,14 @@
 //! State, wait channel and system call of a thread: what a blocked call is waiting for.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::libc;
 use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use serde::{Deserialize, Serialize};
 
+use super::boot;
 use super::environ;
 use super::helper::{self, Client, Question, ThreadFile};
 use super::root;
@@ -48,22 +50,31 @@ pub fn first_thread(pid: i32) -> Option<Task> {
     Thread::at(&Env::default(), pid, pid).state().ok()?
 }
 
-/// What the first thread of a living process of a group does, but for its call. `None`: all have ended, or are zombies.
+/// What the first thread of a living process of a group does, but for its call. `None`: all have ended, or are zombies. Members
+/// that began after `by` (time since boot) do not count: another group may have got the same number.
 ///
 /// # Errors
 /// When /proc cannot be listed.
-pub fn of_group(group: i32) -> Result<Option<Task>, Error> {
+pub fn of_group(group: i32, by: Duration) -> Result<Option<Task>, Error> {
     let env = Env::default();
     let names = root::list(&env.path("/proc"))?.unwrap_or_default();
-    let pids = names.iter().filter_map(|name| name.parse().ok());
+    let mut pids = names.iter().filter_map(|name| name.parse().ok());
+    // The kernel rounds the start down to a tick.
+    let by = by
+        .as_secs()
+        .saturating_add(1)
+        .saturating_mul(boot::ticks_per_second());
     let lives = |pid: &u32| {
         let stat = stat(&env.path(&format!("/proc/{pid}")));
         // Threads may outlive the first one, which is a zombie then.
         let is_alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
-        stat.is_ok_and(|stat| stat.is_some_and(|stat| stat.pgrp == group && is_alive(&stat)))
+        stat.is_ok_and(|stat| {
+            stat.is_some_and(|stat| stat.pgrp == group && stat.starttime <= by && is_alive(&stat))
+        })
     };
-    let found = pids.into_iter().find(lives);
-    Ok(found.and_then(|pid| Thread::at(&env, pid, pid).state().ok()?))
+    // One that ends between the two reads hides no other one.
+    let state = |pid: u32| lives(&pid).then(|| Thread::at(&env, pid, pid).state().ok()?)?;
+    Ok(pids.find_map(state))
 }
 
 /// A thread of any process. Its wait channel, call and files are shown only to a process that may trace it

@@ -67,7 +67,8 @@ pub(super) fn conditions<'a>(judge: &Judge<'a>, rule: &'static Rule) -> Vec<Judg
         let bad = judge.bad.iter().filter(|key| key.starts_with(&of_collector));
         for key in bad.filter(|key| !listed.contains(key)) {
             let worker = Subject::new(SubjectKind::Worker, collector.spec.name);
-            judged.push(judged_of(judge, rule, (key.clone(), worker), Reading::Good, None));
+            let good = (Reading::Good, judge.snapshot.at);
+            judged.push(judged_of(rule, (key.clone(), worker), good, None));
         }
     }
     judged
@@ -100,13 +101,15 @@ fn both<'a>(
     };
     let key = format!("{} {} {}", rule.id, collector.spec.name, device.subject);
     let shown_key = format!("{key} shown");
-    [(key, drains), (shown_key, shown)].map(|(key, fault)| {
+    // A failed reading counts once, also while the next one is late.
+    let failed_at = if device.late.is_some() { device.at } else { at };
+    [(key, drains, failed_at), (shown_key, shown, at)].map(|(key, fault, at)| {
         let reading = match &fault {
             Some(_) => Reading::Bad,
             None if is_good => Reading::Good,
             None => Reading::Unknown,
         };
-        judged_of(judge, rule, (key, device.subject.clone()), reading, fault)
+        judged_of(rule, (key, device.subject.clone()), (reading, at), fault)
     })
 }
 
@@ -151,10 +154,9 @@ fn is_asleep(late: &Late) -> bool {
 }
 
 fn judged_of<'a>(
-    judge: &Judge<'a>,
     rule: &'static Rule,
     (key, subject): (String, Subject),
-    reading: Reading,
+    (reading, at): (Reading, Duration),
     fault: Option<Fault>,
 ) -> Judged<'a> {
     let found = subject.clone();
@@ -162,7 +164,7 @@ fn judged_of<'a>(
         key,
         subject,
         reading,
-        at: judge.snapshot.at,
+        at,
         pace: &PACE,
         finding: Box::new(move |_| {
             let (reason, evidence, means) = fault.map_or_else(

@@ -65,19 +65,22 @@ impl Engine {
         }
         self.apply(before);
         for (turn, key, mut finding) in turned {
-            self.out.dirty = true;
-            match turn {
+            let is_stored = match turn {
                 Turn::Bad(_) => {
                     finding.key = Some(key.clone());
-                    if !self.find(finding) {
-                        // No incident shows it: its count starts again.
-                        self.state.bad.remove(&key);
-                        self.streaks.forget(&key);
-                    }
+                    self.find(finding)
                 }
                 Turn::Good(_) => {
                     self.book.well(&key, &finding, self.now.wall);
+                    true
                 }
+            };
+            if is_stored {
+                self.out.dirty = true;
+            } else {
+                // No incident shows it: its count starts again.
+                self.state.bad.remove(&key);
+                self.streaks.forget(&key);
             }
         }
         self.apply(after);

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use collectors::sys::boot;
 use collectors::sys::task::{self, Task};
 use nix::errno::Errno;
 use nix::sys::signal::killpg;
@@ -20,6 +21,8 @@ pub(super) struct Leftover {
     pub(super) group: Pid,
     /// The time of SIGKILL.
     pub(super) since: Instant,
+    /// The same, since boot: what begins later is no member.
+    killed: Duration,
     /// The leader has been reaped: its number may be asked about as a group only.
     is_reaped: bool,
 }
@@ -30,19 +33,21 @@ impl Leftover {
         Self {
             group,
             since: Instant::now(),
+            killed: boot::boottime(),
             is_reaped: false,
         }
     }
 
     /// The members that outlive their leader, which has been reaped. `None`: all end until then.
     pub(super) fn of_members(group: Pid, until: Instant) -> Option<Self> {
-        let since = Instant::now();
+        let (since, killed) = (Instant::now(), boot::boottime());
         let mut pause = Duration::from_millis(1);
-        while member(group).is_some() {
+        while member(group, killed).is_some() {
             if Instant::now() >= until {
                 return Some(Self {
                     group,
                     since,
+                    killed,
                     is_reaped: true,
                 });
             }
@@ -56,23 +61,20 @@ impl Leftover {
     pub(super) fn process(&mut self) -> Option<Task> {
         self.is_reaped = self.is_reaped || reap::ended(self.group).is_some();
         if self.is_reaped {
-            return member(self.group);
+            return member(self.group, self.killed);
         }
         let leader = task::first_thread(self.group.as_raw());
         Some(leader.unwrap_or_else(|| unread(self.group)))
     }
 }
 
-/// A living member of a group. Its number belongs to no other process while a member exists.
-fn member(group: Pid) -> Option<Task> {
-    match killpg(group, None) {
-        Err(Errno::ESRCH) => return None,
-        // Only processes of another user are left.
-        Err(_) => return Some(unread(group)),
-        Ok(()) => {}
+/// A living member of a group. Once all have ended, another group may get the number: its members began later.
+fn member(group: Pid, killed: Duration) -> Option<Task> {
+    if killpg(group, None) == Err(Errno::ESRCH) {
+        return None;
     }
     // Zombies receive signals too, and in a container no init may reap them.
-    task::of_group(group.as_raw()).unwrap_or_else(|_| Some(unread(group)))
+    task::of_group(group.as_raw(), killed).unwrap_or_else(|_| Some(unread(group)))
 }
 
 /// A process whose state is not known.

@@ -398,7 +398,7 @@ fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is
             };
             let settle = Duration::from_secs(30);
             let frame = Engine::frame(&sim.engine.boot, sim.now, settle);
-            sim.engine.book.take(finding, frame);
+            sim.engine.book.take(finding, frame, drains);
         }
     };
     fill(&mut sim, MAX_OPEN + 9, false);

@@ -164,3 +164,18 @@ fn a_fault_that_follows_late_readings_drains_where_the_site_permits_it() {
     assert_eq!(sim.engine.book.open().count(), 0, "{:?}", sim.incidents());
     assert!(!sim.slurm.is_drained());
 }
+
+#[test]
+fn one_failed_reading_of_a_gpu_that_hangs_afterwards_does_not_drain() {
+    let mut settings = config(Mode::Drain);
+    settings.checks.insert("gpu-unreadable".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    sim.host.driven = vec![gpu(None)];
+    sim.pass(900);
+    let since = sim.now.boottime;
+    sim.host.driven = vec![gpu(Some("timeout"))];
+    sim.host.driven[0].late = Some(('S', "futex_wait", since));
+    sim.host.driven[0].read_at = Some(since);
+    sim.pass(900);
+    assert!(!sim.slurm.is_drained(), "{:?}", sim.incidents());
+}
