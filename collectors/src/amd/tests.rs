@@ -181,10 +181,14 @@ fn a_gpu_that_is_divided_while_it_is_read_has_its_new_partitions() {
     assert!(node.source.devices.changed());
     node.scan();
     node.read();
-    assert_eq!(
-        node.value(&n::XCC_UTILIZATION, &[GPU, "0", "0"]),
-        Some(Value::F64(0.97))
-    );
+    let of_first = |node: &Node| node.value(&n::XCC_UTILIZATION, &[GPU, "0", "0"]);
+    assert_eq!(of_first(&node), None, "the table still has one partition");
+    let mut table = fs::read(node.of_gpu("gpu_metrics")).unwrap();
+    // num_partition of v1.8.
+    table[338..340].copy_from_slice(&3_u16.to_le_bytes());
+    fs::write(node.of_gpu("gpu_metrics"), table).unwrap();
+    node.read();
+    assert_eq!(of_first(&node), Some(Value::F64(0.97)));
     let parts = node
         .block
         .iter()
