@@ -334,11 +334,11 @@ mod tests {
             std::io::Read::read(&mut &reader, &mut [0]).unwrap()
         });
         let tid = told.recv().unwrap();
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let until = std::time::Instant::now() + Duration::from_secs(60);
         let mut call = String::new();
         while !call.starts_with("read pipe:[") && std::time::Instant::now() < until {
             call = read(tid).unwrap().call;
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         assert!(call.starts_with("read pipe:["), "{call:?}");
         drop(writer);
