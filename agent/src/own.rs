@@ -440,7 +440,8 @@ fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, w: &mut Writer<'_>) {
         for (page, dropped) in dropped {
             let takes = |(c, _): &(&CollectorState, &Dropped)| shown.filter.takes(c.spec.name);
             for (c, d) in snapshot.collectors.iter().zip(*dropped).filter(takes) {
-                for (reason, n) in [("limit", d.over_limit), ("duplicate", d.duplicates)] {
+                let counts = [("limit", d.over_limit), ("duplicate", d.duplicates)];
+                for (reason, n) in counts.into_iter().filter(|(_, n)| *n > 0) {
                     f.u64(&[page, c.spec.name, reason], n);
                 }
             }

@@ -136,7 +136,7 @@ own! {
         ["collector" "subject_kind" "subject" "state" "wchan"]
         "Time for which a device has not answered, in seconds, with the state and wait channel of its thread." "/proc/self/task"
     SERIES_DROPPED "nodewarden_series_dropped" Gauge None ["page" "collector" "reason"]
-        "Series omitted from a page when it was last written: limit (collector limit exceeded) or duplicate."
+        "Series omitted from a page when it was last written, if any: limit (collector limit exceeded) or duplicate."
         "exposition"
     WORKER_UP "nodewarden_worker_up" Gauge None ["worker"]
         "State of the worker process: 1 running, 0 not running." "parent"
