@@ -5,6 +5,7 @@ mod bind;
 mod connection;
 mod connection_table;
 pub mod control;
+mod document;
 mod linger;
 mod plan;
 mod routes;

@@ -14,6 +14,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::Core;
+use super::document;
 use super::runbooks::{self, Runbook};
 use super::status::{self, StatusReport};
 use model::snapshot::{Presence, Snapshot};
@@ -97,7 +98,7 @@ fn runbook_page(runbook: &Runbook) -> Response<Full<Bytes>> {
 fn html(page: String, cache: &'static str) -> Response<Full<Bytes>> {
     let mut page = response(StatusCode::OK, HTML, page);
     for (name, value) in [
-        (CONTENT_SECURITY_POLICY, status::CONTENT_SECURITY_POLICY),
+        (CONTENT_SECURITY_POLICY, document::CONTENT_SECURITY_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, cache),

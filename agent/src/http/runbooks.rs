@@ -1,9 +1,9 @@
 //! The runbooks as pages, for sites without access to the project's documentation. The build renders them from
 //! `docs/runbooks`.
 
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{PreEscaped, html};
 
-use super::status::STYLE;
+use super::document::document;
 use health::checks;
 
 /// One runbook.
@@ -39,25 +39,13 @@ pub(super) fn of_check(id: &str) -> Option<&'static Runbook> {
 
 /// The page.
 pub(super) fn render(runbook: &Runbook) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                link rel="icon" href="data:,";
-                title { (runbook.title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main class="text" {
-                    nav { a href="/" { "This node" } " " a href=(INDEX) { "All runbooks" } }
-                    (PreEscaped(runbook.body))
-                }
-            }
+    let body = html! {
+        main class="text" {
+            nav { a href="/" { "This node" } " " a href=(INDEX) { "All runbooks" } }
+            (PreEscaped(runbook.body))
         }
     };
-    page.into_string()
+    document(runbook.title, None, &body)
 }
 
 #[cfg(test)]

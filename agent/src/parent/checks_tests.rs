@@ -1,5 +1,3 @@
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use health::Mode;
@@ -8,6 +6,7 @@ use health::settings::Command;
 use serde_json::Value;
 
 use super::*;
+use crate::runner::fake;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -43,27 +42,11 @@ fn wait(checks: &mut SiteChecks) -> Vec<CommandState> {
     testkit::wait::until("a result", LONG, look).unwrap()
 }
 
-/// A runner that answers every request with this reply, except those for `hangs`. The requests arrive in the channel.
+/// A runner that answers every request with this reply, except those for `hangs`.
 fn runner(socket: &Path, reply: &'static str) -> Receiver<Value> {
-    let listener = UnixListener::bind(socket).unwrap();
-    let (to, requests) = channel();
-    thread::spawn(move || {
-        let mut hung = Vec::new();
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            let mut line = String::new();
-            stream.read_line(&mut line).unwrap();
-            let request: Value = serde_json::from_str(&line).unwrap();
-            let hangs = request["name"] == "hangs";
-            drop(to.send(request));
-            if hangs {
-                hung.push(stream);
-            } else {
-                writeln!(stream.get_mut(), "{reply}").unwrap();
-            }
-        }
-    });
-    requests
+    fake::serve(socket, move |request| {
+        (request["name"] != "hangs").then(|| reply.to_owned())
+    })
 }
 
 const OK: &str = r#"{"ended":{"code":0,"stdout":"all mounts fine\nmore\n","stderr":"","truncated":false}}"#;

@@ -1,13 +1,12 @@
 #![allow(clippy::disallowed_methods, reason = "tests read what the parent wrote")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixListener;
 
 use serde_json::{Value, json};
 use testkit::wait::until_true;
 
 use super::*;
+use crate::runner::fake;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -21,29 +20,16 @@ fn ended(code: i32, stdout: &str, truncated: bool) -> Value {
 struct Node {
     dir: tempfile::TempDir,
     commands: GpfsCommands,
-    requests: Receiver<String>,
+    requests: Receiver<Value>,
 }
 
 impl Node {
     fn new(reply: fn(&str) -> Option<Value>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("root/var/mmfs/mmpmon")).unwrap();
-        let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
-        let (to, requests) = channel();
-        thread::spawn(move || {
-            let mut hung = Vec::new();
-            for stream in listener.incoming() {
-                let mut stream = BufReader::new(stream.unwrap());
-                let mut line = String::new();
-                stream.read_line(&mut line).unwrap();
-                let request: Value = serde_json::from_str(&line).unwrap();
-                let name = request["name"].as_str().unwrap();
-                drop(to.send(name.to_owned()));
-                match reply(name) {
-                    Some(reply) => writeln!(stream.get_mut(), "{reply}").unwrap(),
-                    None => hung.push(stream),
-                }
-            }
+        let requests = fake::serve(&dir.path().join("socket"), move |request| {
+            let reply = reply(request["name"].as_str().unwrap());
+            reply.map(|reply| reply.to_string())
         });
         let env = Env::with_sysroot(dir.path().join("root"));
         let commands = GpfsCommands::new(true, &env, dir.path(), Waker::new().unwrap());
@@ -70,6 +56,12 @@ impl Node {
         .unwrap();
     }
 
+    /// The names of the commands that were requested since the last call.
+    fn asked(&self) -> Vec<String> {
+        let requests = self.requests.try_iter();
+        requests.map(|r| r["name"].as_str().unwrap().to_owned()).collect()
+    }
+
     fn file(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.dir.path().join("gpfs").join(name)).ok()
     }
@@ -79,7 +71,7 @@ impl Node {
 fn outputs_of_good_runs_are_files_and_a_failed_one_leaves_the_reason_and_the_last_output() {
     let mut node = Node::new(|_| Some(ended(0, OK, false)));
     node.round();
-    let asked: Vec<String> = node.requests.try_iter().collect();
+    let asked = node.asked();
     assert_eq!(asked, ["gpfs-mmgetstate", "gpfs-mmdiag-waiters", "gpfs-mmhealth"]);
     for name in ["mmgetstate.y", "mmdiag-waiters.y", "mmhealth.y"] {
         assert_eq!(node.file(name).as_deref(), Some(OK), "{name}");
@@ -125,7 +117,7 @@ fn while_a_command_hangs_nothing_else_is_started() {
     node.start();
     let mut asked = Vec::new();
     until_true("the command that hangs", LONG, || {
-        asked.extend(node.requests.try_iter());
+        asked.extend(node.asked());
         asked.last().is_some_and(|name| name == "gpfs-mmdiag-waiters")
     })
     .unwrap();

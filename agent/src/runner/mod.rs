@@ -5,6 +5,8 @@
 
 mod client;
 mod command;
+#[cfg(test)]
+pub(crate) mod fake;
 mod gpfs;
 mod instance;
 mod lane;

@@ -246,7 +246,7 @@ mod tests {
     #[tokio::test]
     async fn wrong_passwords_and_unknown_users_cost_the_same_and_leave_nothing() {
         let users = users(&["prom"]);
-        for text in ["prom:wrong", "nobody:secret", ":secret", "prom:"] {
+        for text in ["prom:wrong", "unknown:secret", ":secret", "prom:"] {
             let before = compared(&users);
             assert!(!admits(&users, &basic(text)).await, "{text}");
             assert_eq!(compared(&users), before + 1, "{text}");

@@ -161,7 +161,7 @@ fn every_page_needs_a_user_with_the_right_password() {
         let right = curl(&node, "https", path, &["--insecure", "--user", "prom:secret"]);
         assert_ne!(right.status, 401, "{path}");
         let body = |found: &Curled| found.text.split("\r\n\r\n").nth(1).map(str::to_owned);
-        for user in ["prom:wrong", "nobody:secret", "prom:", ":"] {
+        for user in ["prom:wrong", "unknown:secret", "prom:", ":"] {
             let wrong = curl(&node, "https", path, &["--insecure", "--user", user]);
             assert_eq!((wrong.status, body(&wrong)), (401, body(&none)), "{path} {user}");
         }

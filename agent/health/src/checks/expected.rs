@@ -1,4 +1,4 @@
-//! Shared code of the checks of `health.expect`: from the answers of one reading to conditions of the node.
+//! Shared code of the checks of `health.expect` and of GPFS: from the answers of one reading to conditions of the node.
 
 use std::time::Duration;
 
@@ -48,32 +48,11 @@ pub(super) fn conditions<'a>(
 ) -> Vec<Judged<'a>> {
     let settled = is_settled(judge);
     let mut judged: Vec<Judged<'a>> = Vec::new();
-    for Answer {
-        of,
-        reading,
-        at,
-        detail,
-        evidence,
-    } in answers
-    {
-        let reading = match reading {
-            Reading::Bad if !settled => Reading::Unknown,
-            reading => reading,
-        };
-        judged.push(Judged {
-            key: format!("{} {of}", check.id),
-            subject: Subject::node(),
-            reading,
-            at,
-            pace: &PACE,
-            finding: Box::new(move |_| Finding {
-                detail,
-                remedy: Remedy::Inspect,
-                drains: true,
-                evidence,
-                ..Finding::of_condition(check.id, Subject::node())
-            }),
-        });
+    for mut answer in answers {
+        if answer.reading == Reading::Bad && !settled {
+            answer.reading = Reading::Unknown;
+        }
+        judged.push(of_node(check, &PACE, answer));
     }
     let over: Vec<String> = judge
         .bad
@@ -86,6 +65,31 @@ pub(super) fn conditions<'a>(
             .map(|key| unexpected(judge, check, key, Subject::node())),
     );
     judged
+}
+
+/// The condition of a check of the node.
+pub(super) fn of_node<'a>(check: &'static Check, pace: &'static Pace, answer: Answer) -> Judged<'a> {
+    let Answer {
+        of,
+        reading,
+        at,
+        detail,
+        evidence,
+    } = answer;
+    Judged {
+        key: format!("{} {of}", check.id),
+        subject: Subject::node(),
+        reading,
+        at,
+        pace,
+        finding: Box::new(move |_| Finding {
+            detail,
+            remedy: Remedy::Inspect,
+            drains: true,
+            evidence,
+            ..Finding::of_condition(check.id, Subject::node())
+        }),
+    }
 }
 
 /// A condition that the site no longer expects.

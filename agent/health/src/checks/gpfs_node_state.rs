@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use collectors::SubjectKind;
 use collectors::gpfs::command_metrics::{COMPONENT_EVENT, COMPONENT_STATUS, NODE_STATE};
 use collectors::gpfs::{commands, health};
-use collectors::{Subject, SubjectKind};
 use model::snapshot::Sample;
 use serde::{Deserialize, Serialize};
 
+use super::expected::{self, Answer};
 use super::gpfs::{self, LastOutput};
 use super::{Check, Kept, May, Scope, Version, Watch, gpfs_daemon_down};
 use crate::condition::{Judged, Pace, Reading};
-use crate::finding::{Finding, Remedy};
 use crate::judge::{Judge, evidence};
 
 /// The row.
@@ -142,19 +142,13 @@ impl NodeState {
     }
 }
 
-fn judged<'a>(part: &str, reading: Reading, at: Duration, detail: String, line: String) -> Judged<'a> {
-    Judged {
-        key: format!("{} {part}", CHECK.id),
-        subject: Subject::node(),
+fn judged<'a>(of: &str, reading: Reading, at: Duration, detail: String, evidence: String) -> Judged<'a> {
+    let answer = Answer {
+        of: of.to_owned(),
         reading,
         at,
-        pace: &PACE,
-        finding: Box::new(move |_| Finding {
-            detail,
-            remedy: Remedy::Inspect,
-            evidence: line,
-            drains: true,
-            ..Finding::of_condition(CHECK.id, Subject::node())
-        }),
-    }
+        detail,
+        evidence,
+    };
+    expected::of_node(&CHECK, &PACE, answer)
 }

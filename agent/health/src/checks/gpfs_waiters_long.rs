@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use collectors::gpfs::command_metrics::{LONGEST_WAIT, LONGEST_WAITER, WAITERS};
 use collectors::gpfs::commands;
-use collectors::{Subject, SubjectKind};
+use collectors::SubjectKind;
 
+use super::expected::{self, Answer};
 use super::gpfs::{self, LastOutput};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
-use crate::finding::{Finding, Remedy};
 use crate::judge::{Judge, evidence};
 
 /// The row.
@@ -51,18 +51,12 @@ fn conditions<'a>(judge: &Judge<'a>, last: &mut LastOutput) -> Vec<Judged<'a>> {
         line.push_str(&format!("; {} waiters", all.as_f64()));
     }
     let is_long = sample.as_f64() > commands::LONG_WAIT;
-    vec![Judged {
-        key: format!("{} {}", CHECK.id, commands::WAITERS.name),
-        subject: Subject::node(),
+    let answer = Answer {
+        of: commands::WAITERS.name.to_owned(),
         reading: if is_long { Reading::Bad } else { Reading::Good },
         at: last.read_at(judge, &commands::WAITERS, &sample),
-        pace: &PACE,
-        finding: Box::new(move |_| Finding {
-            detail: "a thread of mmfsd waits for more than 300 s".to_owned(),
-            remedy: Remedy::Inspect,
-            evidence: line,
-            drains: true,
-            ..Finding::of_condition(CHECK.id, Subject::node())
-        }),
-    }]
+        detail: "a thread of mmfsd waits for more than 300 s".to_owned(),
+        evidence: line,
+    };
+    vec![expected::of_node(&CHECK, &PACE, answer)]
 }

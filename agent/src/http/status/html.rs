@@ -3,24 +3,21 @@
 use std::collections::BTreeSet;
 
 use collectors::COLLECTORS;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::drain::DrainReport;
 use super::{
     ClosedReport, CollectorReport, CommandReport, IncidentReport, LateDevice, StatusReport, WorkerReport,
 };
 use crate::http::control::{GpuView, MountView, PortView};
+use crate::http::document::document;
 use crate::http::runbooks;
 use crate::screen::{self, is_hidden};
 use health::Mode;
 use health::verdict::Health;
 
-pub(in crate::http) const STYLE: &str = include_str!("page.css");
-
-/// Nothing may be loaded or sent, and only our own style (by its digest) applies.
-pub(in crate::http) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-qBUNJsxQwZ3Dmu/2Yp4B88m8ri2aUzjh7Wl3Q7S5gOw='; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// How often a browser loads it again, in seconds.
+const REFRESH: u32 = 30;
 
 /// A text with visible marks for characters that could hide or reverse what follows.
 fn visible(text: &str) -> String {
@@ -43,52 +40,39 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
         Health::Unknown => "unknown",
     };
     let host = visible(&report.host);
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                meta http-equiv="refresh" content="30";
-                link rel="icon" href="data:,";
-                title { (word) ": " (host) }
-                style { (PreEscaped(STYLE)) }
+    let body = html! {
+        header class=(word) {
+            h1 { (host) }
+            p class="verdict" { (word) }
+            p { (visible(&verdict.text)) }
+            p { (time(report.at)) ", checked " (span(seconds(verdict.age))) " ago" }
+        }
+        main {
+            @if report.config_error {
+                p class="card dunno" {
+                    b { "The configuration was rejected." } " The last good one is in force. See "
+                    code { "nodewarden config check" } "."
+                }
             }
-            body {
-                header class=(word) {
-                    h1 { (host) }
-                    p class="verdict" { (word) }
-                    p { (visible(&verdict.text)) }
-                    p { (time(report.at)) ", checked " (span(seconds(verdict.age))) " ago" }
-                }
-                main {
-                    @if report.config_error {
-                        p class="card dunno" {
-                            b { "The configuration was rejected." } " The last good one is in force. See "
-                            code { "nodewarden config check" } "."
-                        }
-                    }
-                    h2 { "Open incidents: " (report.incidents.len()) }
-                    @for i in &report.incidents { (incident(i, &report.gpus)) }
-                    @if report.incidents.is_empty() { p class="card" { "None." } }
-                    (drain(&report.drain))
-                    (gpus(&report.gpus))
-                    (ports(&report.ports))
-                    (mounts(&report.mounts))
-                    (collectors(&report.collectors))
-                    (workers(&report.workers))
-                    (commands(&report.commands))
-                    (closed(&report.closed))
-                    (links())
-                    p class="soft" {
-                        "nodewarden " (report.nodewarden) ", running for " (span(age(report.at, report.started)))
-                        ". Mode: " (report.mode) ". Refreshed every 30 s."
-                    }
-                }
+            h2 { "Open incidents: " (report.incidents.len()) }
+            @for i in &report.incidents { (incident(i, &report.gpus)) }
+            @if report.incidents.is_empty() { p class="card" { "None." } }
+            (drain(&report.drain))
+            (gpus(&report.gpus))
+            (ports(&report.ports))
+            (mounts(&report.mounts))
+            (collectors(&report.collectors))
+            (workers(&report.workers))
+            (commands(&report.commands))
+            (closed(&report.closed))
+            (links())
+            p class="soft" {
+                "nodewarden " (report.nodewarden) ", running for " (span(age(report.at, report.started)))
+                ". Mode: " (report.mode) ". Refreshed every " (REFRESH) " s."
             }
         }
     };
-    page.into_string()
+    document(&format!("{word}: {host}"), Some(REFRESH), &body)
 }
 
 /// `GPU 1 (0000:43:00.0)`, or the subject as it is.

@@ -33,6 +33,15 @@ fn with_a_gpu() -> Sim {
     sim
 }
 
+fn with_a_gpu_that_may_drain() -> Sim {
+    let mut settings = config(Mode::Drain);
+    settings.checks.insert("gpu-unreadable".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    sim.host.driven = vec![gpu(None)];
+    sim.pass(900);
+    sim
+}
+
 /// Every file of an adapter returns EIO.
 #[test]
 fn a_port_that_was_in_use_and_fails_in_every_file_is_a_finding_with_the_reason() {
@@ -139,11 +148,7 @@ fn a_gpu_whose_readings_take_4_s_is_a_finding() {
 
 #[test]
 fn a_fault_that_follows_late_readings_drains_where_the_site_permits_it() {
-    let mut settings = config(Mode::Drain);
-    settings.checks.insert("gpu-unreadable".to_owned(), Mode::Drain);
-    let mut sim = Sim::with(settings, None);
-    sim.host.driven = vec![gpu(None)];
-    sim.pass(900);
+    let mut sim = with_a_gpu_that_may_drain();
     let since = sim.now.boottime;
     sim.host.driven[0].late = Some(('S', "futex_wait", since));
     sim.host.driven[0].read_at = Some(since);
@@ -167,11 +172,7 @@ fn a_fault_that_follows_late_readings_drains_where_the_site_permits_it() {
 
 #[test]
 fn one_failed_reading_of_a_gpu_that_hangs_afterwards_does_not_drain() {
-    let mut settings = config(Mode::Drain);
-    settings.checks.insert("gpu-unreadable".to_owned(), Mode::Drain);
-    let mut sim = Sim::with(settings, None);
-    sim.host.driven = vec![gpu(None)];
-    sim.pass(900);
+    let mut sim = with_a_gpu_that_may_drain();
     let since = sim.now.boottime;
     sim.host.driven = vec![gpu(Some("timeout"))];
     sim.host.driven[0].late = Some(('S', "futex_wait", since));
