@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use collectors::SubjectKind;
 use collectors::gpfs::command_metrics::{LONGEST_WAIT, LONGEST_WAITER, WAITERS};
 use collectors::gpfs::commands;
-use collectors::SubjectKind;
 
 use super::expected::{self, Answer};
 use super::gpfs::{self, LastOutput};
