@@ -27,8 +27,8 @@ fn since_within(env: &Env, node: Option<&str>, most: usize) -> Option<f64> {
     let is_ours = |pid: &u32| {
         let line = root::read_bytes(&env.path(&format!("/proc/{pid}/cmdline")), 4096);
         let line = line.ok().flatten().unwrap_or_default();
-        // One that does not say whose it is may be.
-        node.is_none_or(|node| named(&line).is_none_or(|name| name == node))
+        // One without a command line has ended and was not waited for. One that does not say whose it is may be ours.
+        !line.is_empty() && node.is_none_or(|node| named(&line).is_none_or(|name| name == node))
     };
     pids.into_iter()
         .filter(is_slurmd)
@@ -90,6 +90,12 @@ mod tests {
         assert_eq!(at("n2"), None);
         assert!(since_within(&env, Some("n0"), 3).is_some());
         assert_eq!(since_within(&env, Some("n0"), 2), None, "too many processes");
+        let (_dir, env) = node(&[(9, "slurmd", "", 100), (10, "slurmd", "slurmd -D", 300)]);
+        let (_other, alone) = node(&[(10, "slurmd", "slurmd -D", 300)]);
+        let apart = since(&env, Some("n0")).unwrap() - since(&alone, Some("n0")).unwrap();
+        assert!(apart.abs() < 0.1, "a slurmd that has ended, but was not waited for: {apart}");
+        let (_dir, env) = node(&[(9, "slurmd", "", 100)]);
+        assert_eq!(since(&env, None), None);
         let (_dir, env) = node(&[(10, "slurmd", "/usr/sbin/slurmd --systemd", 300)]);
         assert!(since(&env, Some("n2")).is_some());
         assert!(since(&env, None).is_some());

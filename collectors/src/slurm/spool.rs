@@ -121,6 +121,8 @@ impl Spool {
             grants::by_record(&mut positions, common.node.as_deref(), &asked)
         });
         if found.is_some() {
+            // It answers: the next record has its own minute.
+            self.late = None;
             return found;
         }
         let late = *self.late.get_or_insert(now);
