@@ -236,6 +236,28 @@ fn parse_value(text: &str) -> Result<f64> {
     }
 }
 
+/// Prefixes of the series of filesystems, whose number follows the node's mounts and not its GPUs and adapters.
+const FILESYSTEMS: [&str; 4] = ["gpfs_", "lustre_", "mount_", "nfs_"];
+/// Limit of series in the core tier of a node with 8 GPUs and 10 adapters, without its filesystems.
+const CORE: usize = 1500;
+/// Limit for one Lustre, one GPFS and four further mounts.
+const CORE_FILESYSTEMS: usize = 250;
+
+/// Counts the series of a core page of a whole node, without and of its filesystems.
+///
+/// # Errors
+/// When a number is above its limit.
+pub fn core_series(samples: &[Sample]) -> Result<(usize, usize)> {
+    let of_filesystem = |sample: &&Sample| FILESYSTEMS.iter().any(|prefix| sample.name.starts_with(prefix));
+    let filesystems = samples.iter().filter(of_filesystem).count();
+    let node = samples.len() - filesystems;
+    ensure!(
+        node < CORE && filesystems < CORE_FILESYSTEMS,
+        "the core tier has {node} series and {filesystems} of filesystems, expected less than {CORE} and {CORE_FILESYSTEMS}"
+    );
+    Ok((node, filesystems))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,6 +23,7 @@ const PAGES: &[(&str, &str)] = &[
     ("metrics", "/metrics"),
     ("in detail", "/metrics?tier=detail"),
     ("as DCGM's", "/metrics/dcgm"),
+    ("as gpfs_exporter's", "/metrics/gpfs_exporter"),
 ];
 
 /// Commands to try, with their exit codes after the fault.
