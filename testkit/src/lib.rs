@@ -13,6 +13,7 @@ pub mod hcas;
 pub mod http;
 pub mod kmsg;
 pub mod mi300x;
+pub mod mmfsd;
 pub mod mount;
 pub mod nvml;
 pub mod openmetrics;

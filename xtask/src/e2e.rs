@@ -73,6 +73,13 @@ const GROUPS: &[Group] = &[
         targets: &["faults", "privileges"],
         packages: &[&["fuse3", "iproute2", "openssl", "perl-base", "strace"]],
     },
+    // Filesystems and mmfsd that do not answer; with `--full` also the finding, which takes minutes.
+    Group {
+        name: "mounts",
+        package: "nodewarden",
+        targets: &["mounts"],
+        packages: &[&["fuse3"]],
+    },
     // What each process, and a stranger, can do to the next.
     Group {
         name: "walls",

@@ -22,7 +22,6 @@ mod http;
 mod idle;
 mod instance;
 mod kmsg;
-mod mounts;
 mod ownership;
 mod rdma;
 mod sources;

@@ -6,18 +6,25 @@ use std::time::{Duration, Instant};
 use testkit::fuse_hang::FuseHang;
 use testkit::wait::until_true;
 
-use crate::common::{LONG, Node};
+use crate::common::{LONG, Node, is_full};
 
 /// Probes begin 60 s after the worker's start.
 const FIRST: Duration = Duration::from_secs(150);
 
-/// The node's list of mounts: the root filesystem, and this folder as NFS.
-fn list_mounts(node: &Node, mount: &FuseHang) {
+/// The first probe, 125 s without an answer, 2 min of readings, and as much again.
+const FOUND: Duration = Duration::from_secs(720);
+
+/// The node's list of mounts: the root filesystem, and this folder as NFS, with so many bind mounts of it elsewhere.
+fn list_mounts(node: &Node, mount: &FuseHang, binds: usize) {
     let point = mount.dir().display();
-    let list = format!(
-        "22 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n70 22 0:{} / {point} rw - nfs4 nas:/home rw,hard\n",
-        mount.mounted().connection()
+    let device = mount.mounted().connection();
+    let mut list = format!(
+        "22 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n70 22 0:{device} / {point} rw - nfs4 nas:/home rw,hard\n"
     );
+    for n in 0..binds {
+        let bind = 100 + n;
+        list.push_str(&format!("{bind} 22 0:{device} /home/{n} /binds/{n} rw - nfs4 nas:/home rw,hard\n"));
+    }
     for pid in ["1", "self"] {
         let folder = node.path("root/proc").join(pid);
         fs::create_dir_all(&folder).unwrap();
@@ -47,14 +54,14 @@ fn a_filesystem_that_does_not_answer_costs_only_its_own_values() {
     let mut node = Node::new();
     let mount = FuseHang::mount(node.path("mnt")).unwrap();
     let point = mount.dir().display().to_string();
-    list_mounts(&node, &mount);
+    list_mounts(&node, &mount, 1000);
     mount.freeze();
     node.start();
     let is_read = || size(&node, "/").is_some() && mount.waiting() == 1;
     until_true("the other filesystem is read", FIRST, is_read).unwrap();
     let worker = node.worker_pid("mounts");
 
-    // Scrapes and checks go on, and no further probe is sent.
+    // Scrapes and checks go on, and no further probe is sent, although the filesystem is mounted 1,001 times.
     let start = Instant::now();
     for _ in 0..20 {
         assert_eq!(size(&node, &point), None);
@@ -73,4 +80,27 @@ fn a_filesystem_that_does_not_answer_costs_only_its_own_values() {
     mount.thaw();
     let has_ended = || testkit::proc::Stat::read(worker).is_none_or(|s| !s.alive());
     until_true("the old worker has ended", LONG, has_ended).unwrap();
+}
+
+/// Minutes: what a person is told of it, and that it ends.
+#[test]
+fn a_filesystem_that_does_not_answer_is_a_finding_until_it_answers() {
+    if !is_full() {
+        return;
+    }
+    let mut node = Node::new();
+    let mount = FuseHang::mount(node.path("mnt")).unwrap();
+    let point = mount.dir().display().to_string();
+    list_mounts(&node, &mount, 0);
+    mount.freeze();
+    node.start();
+    let finding = |node: &Node| {
+        let open = node.open_incidents();
+        let is_it = |i: &serde_json::Value| i["check"] == "mount-unresponsive" && i.to_string().contains(&point);
+        open.iter().any(is_it)
+    };
+    until_true("a finding", FOUND, || finding(&node)).unwrap();
+    mount.thaw();
+    until_true("no finding", FOUND, || !finding(&node)).unwrap();
+    assert!(size(&node, &point).is_some());
 }
