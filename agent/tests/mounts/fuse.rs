@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use testkit::fuse_hang::FuseHang;
 use testkit::wait::until_true;
 
-use crate::common::{LONG, Node, is_full};
+use crate::common::{LONG, Node};
 
 /// Probes begin 60 s after the worker's start.
 const FIRST: Duration = Duration::from_secs(150);
@@ -84,10 +84,7 @@ fn a_filesystem_that_does_not_answer_costs_only_its_own_values() {
 
 /// Minutes: what a person is told of it, and that it ends.
 #[test]
-fn a_filesystem_that_does_not_answer_is_a_finding_until_it_answers() {
-    if !is_full() {
-        return;
-    }
+fn in_full_a_filesystem_that_does_not_answer_is_a_finding_until_it_answers() {
     let mut node = Node::new();
     let mount = FuseHang::mount(node.path("mnt")).unwrap();
     let point = mount.dir().display().to_string();
