@@ -1,8 +1,6 @@
 //! A stand-in for mmfsd, the daemon of GPFS: the socket that mmpmon uses.
 
-use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,8 +44,6 @@ impl Mmfsd {
     pub fn start(path: &Path, answer: Answer) -> Result<Self> {
         let _earlier = std::fs::remove_file(path);
         let listener = UnixListener::bind(path).with_context(|| path.display().to_string())?;
-        // Whoever writes to the socket may ask.
-        std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
         let state = Arc::new(Mutex::new(State {
             answer,
             held: Vec::new(),

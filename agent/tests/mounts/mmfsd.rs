@@ -7,6 +7,9 @@ use testkit::mmfsd::{Answer, Mmfsd};
 
 use crate::common::{LONG, Node};
 
+/// The folder of GPFS in which the socket is.
+const MMFS: &str = "/var/mmfs";
+
 const LINE: &str = "_mmpmon::gfis_ _n_ 10.1.0.7 _nn_ gpu07 _rc_ 0 _t_ 1 _tu_ 2 _cl_ store.example _fs_ scratch _d_ 48 \
                     _br_ 4096 _bw_ 512 _c_ 3 _r_ 2 _w_ 1 _oc_ 9 _cc_ 8 _rdc_ 7 _wc_ 6 _dir_ 5 _iu_ 4 _irc_ 3 _idc_ 2 _icc_ 1 \
                     _bc_ 4096 _sch_ 5 _scm_ 6";
@@ -34,6 +37,13 @@ fn an_mmfsd_that_stops_dies_or_sends_half_a_reply_costs_only_its_own_values() {
     fs::create_dir_all(&folder).unwrap();
     let socket = folder.join("mmpmonSocket");
     let mmfsd = Mmfsd::start(&socket, answers()).unwrap();
+    // The helper asks this machine's mmfsd, wherever the files are: the daemon's mounts have the stand-in there.
+    fs::create_dir_all(MMFS).unwrap();
+    let stand_in = node.path("root/var/mmfs");
+    node.shell = Some(format!(
+        "exec unshare --mount bash -c 'mount --bind {} {MMFS} && exec \"$0\" \"$@\"' \"$0\" \"$@\"",
+        stand_in.display()
+    ));
     node.start();
     node.until("GPFS is read", |n| read_bytes(n) == Some(4096.0));
     let worker = node.worker_pid("gpfs");
@@ -71,4 +81,7 @@ fn an_mmfsd_that_stops_dies_or_sends_half_a_reply_costs_only_its_own_values() {
     node.until("mmfsd is back", |n| daemon_up(n) == Some(1.0) && read_bytes(n) == Some(4096.0));
     assert_eq!(node.worker_pid("gpfs"), worker, "the worker has lived through all of it");
     drop(mmfsd);
+    drop(node);
+    // Where GPFS is installed it is not empty, and stays.
+    let _removed = fs::remove_dir(MMFS);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-use super::helper::{self, Client, Question};
+use super::helper::{self, Question};
 use super::root;
 use crate::{Env, Error, domain};
 
@@ -38,9 +38,7 @@ pub(crate) enum Reply {
 pub(crate) fn ask(env: &Env, request: &'static str) -> Result<Reply, Error> {
     let path = env.path(SOCKET);
     if env.is_live() {
-        // A helper knows this machine's socket only.
-        let helper = (env.sysroot == Path::new("/")).then(|| helper::of(&domain::MMPMON));
-        return live(&path, helper.flatten(), request, PATIENCE);
+        return live(&path, request, PATIENCE);
     }
     let recorded = root::read_text_within(&path, MOST as u64)?;
     let reply = recorded.as_deref().map(|text| reply_to(text, request));
@@ -52,14 +50,9 @@ pub(crate) fn ask(env: &Env, request: &'static str) -> Result<Reply, Error> {
     }
 }
 
-fn live(
-    path: &Path,
-    helper: Option<&Client>,
-    request: &str,
-    patience: Duration,
-) -> Result<Reply, Error> {
+fn live(path: &Path, request: &str, patience: Duration) -> Result<Reply, Error> {
     let failed = |e: std::io::Error| Error::io(path, e);
-    let Some(mut stream) = connected(path, helper)? else {
+    let Some(mut stream) = connected(path)? else {
         return Ok(Reply::NoDaemon);
     };
     let end = Instant::now() + patience;
@@ -92,8 +85,8 @@ fn live(
 }
 
 /// `None`: no process listens.
-fn connected(path: &Path, helper: Option<&Client>) -> Result<Option<UnixStream>, Error> {
-    let fd = match helper {
+fn connected(path: &Path) -> Result<Option<UnixStream>, Error> {
+    let fd = match helper::of(&domain::MMPMON) {
         Some(helper) => helper.descriptor(Question::Mmpmon),
         None => connection(path),
     };
@@ -183,7 +176,7 @@ mod tests {
             (&stream).write_all(reply).unwrap();
             (!closes).then_some(stream)
         });
-        let got = live(&path, None, "fis", Duration::from_millis(300));
+        let got = live(&path, "fis", Duration::from_millis(300));
         drop(server.join().unwrap());
         got
     }
@@ -224,9 +217,9 @@ mod tests {
     fn a_socket_that_nothing_listens_to_means_no_daemon() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mmpmonSocket");
-        assert!(matches!(live(&path, None, "fis", PATIENCE), Ok(Reply::NoDaemon)));
+        assert!(matches!(live(&path, "fis", PATIENCE), Ok(Reply::NoDaemon)));
         drop(UnixListener::bind(&path).unwrap());
-        assert!(matches!(live(&path, None, "fis", PATIENCE), Ok(Reply::NoDaemon)));
+        assert!(matches!(live(&path, "fis", PATIENCE), Ok(Reply::NoDaemon)));
     }
 
     #[test]
