@@ -24,7 +24,6 @@ struct State {
     answer: Answer,
     /// Connections that wait for an answer.
     held: Vec<UnixStream>,
-    requests: usize,
     is_over: bool,
 }
 
@@ -47,7 +46,6 @@ impl Mmfsd {
         let state = Arc::new(Mutex::new(State {
             answer,
             held: Vec::new(),
-            requests: 0,
             is_over: false,
         }));
         let shared = Arc::clone(&state);
@@ -62,16 +60,6 @@ impl Mmfsd {
     /// Changes the answer to later requests.
     pub fn set(&self, answer: Answer) {
         lock(&self.state).answer = answer;
-    }
-
-    /// Number of requests so far.
-    pub fn requests(&self) -> usize {
-        lock(&self.state).requests
-    }
-
-    /// Number of connections that are open and have no answer.
-    pub fn waiting(&self) -> usize {
-        lock(&self.state).held.len()
     }
 }
 
@@ -107,7 +95,6 @@ fn answer(stream: UnixStream, state: &Mutex<State>) -> Result<()> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
     let mut state = lock(state);
-    state.requests += 1;
     match &state.answer {
         Answer::Whole(lines) => {
             let request = line.trim();
