@@ -148,9 +148,14 @@ fn a_node_lives_loses_a_gpu_and_lives_on() {
     // Between two steps.
     demo.at(Duration::from_secs(4));
     let moved = demo.until("a counter has moved", |page| ecc(page) > ecc(&first));
-    for (name, fs) in [("lustre_client_read_bytes_total", "scratch"), ("gpfs_read_bytes_total", "home")] {
+    for (name, fs) in [
+        ("lustre_client_read_bytes_total", "scratch"),
+        ("gpfs_read_bytes_total", "home"),
+    ] {
         let before = value(&first, name, fs).unwrap_or(0.0);
-        demo.until("a filesystem is read", |page| value(page, name, fs) > Some(before));
+        demo.until("a filesystem is read", |page| {
+            value(page, name, fs) > Some(before)
+        });
     }
     assert!(open_incidents(&moved) < 1.0);
     assert_eq!(demo.cli(&["check"]).0, Some(0));

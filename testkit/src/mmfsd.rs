@@ -98,7 +98,8 @@ fn answer(stream: UnixStream, state: &Mutex<State>) -> Result<()> {
     match &state.answer {
         Answer::Whole(lines) => {
             let request = line.trim();
-            (&stream).write_all(format!("_response_ begin {request}\n{lines}\n_response_ end\n").as_bytes())?;
+            (&stream)
+                .write_all(format!("_response_ begin {request}\n{lines}\n_response_ end\n").as_bytes())?;
         }
         Answer::Part(text) => (&stream).write_all(text.as_bytes())?,
         Answer::Nothing => state.held.push(stream),

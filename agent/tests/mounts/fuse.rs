@@ -23,7 +23,9 @@ fn list_mounts(node: &Node, mount: &FuseHang, binds: usize) {
     );
     for n in 0..binds {
         let bind = 100 + n;
-        list.push_str(&format!("{bind} 22 0:{device} /home/{n} /binds/{n} rw - nfs4 nas:/home rw,hard\n"));
+        list.push_str(&format!(
+            "{bind} 22 0:{device} /home/{n} /binds/{n} rw - nfs4 nas:/home rw,hard\n"
+        ));
     }
     for pid in ["1", "self"] {
         let folder = node.path("root/proc").join(pid);
@@ -93,7 +95,8 @@ fn in_full_a_filesystem_that_does_not_answer_is_a_finding_until_it_answers() {
     node.start();
     let finding = |node: &Node| {
         let open = node.open_incidents();
-        let is_it = |i: &serde_json::Value| i["check"] == "mount-unresponsive" && i.to_string().contains(&point);
+        let is_it =
+            |i: &serde_json::Value| i["check"] == "mount-unresponsive" && i.to_string().contains(&point);
         open.iter().any(is_it)
     };
     until_true("a finding", FOUND, || finding(&node)).unwrap();

@@ -61,7 +61,10 @@ fn an_mmfsd_that_stops_dies_or_sends_half_a_reply_costs_only_its_own_values() {
     assert!(status.contains("timeout"), "{status}");
 
     // Half a reply is an error and no value.
-    mmfsd.set(Answer::Part(format!("_response_ begin mmpmon gfis\n{}", &LINE[..60])));
+    mmfsd.set(Answer::Part(format!(
+        "_response_ begin mmpmon gfis\n{}",
+        &LINE[..60]
+    )));
     node.until("half a reply is an error", |n| {
         n.cli(&["status"]).1.contains("parse") && is_up(n) == Some(0.0)
     });
@@ -69,7 +72,9 @@ fn an_mmfsd_that_stops_dies_or_sends_half_a_reply_costs_only_its_own_values() {
 
     // It answers again.
     mmfsd.set(answers());
-    node.until("GPFS is read again", |n| read_bytes(n) == Some(4096.0) && is_up(n) == Some(1.0));
+    node.until("GPFS is read again", |n| {
+        read_bytes(n) == Some(4096.0) && is_up(n) == Some(1.0)
+    });
 
     // It dies.
     drop(mmfsd);
@@ -78,8 +83,14 @@ fn an_mmfsd_that_stops_dies_or_sends_half_a_reply_costs_only_its_own_values() {
 
     // It is started again.
     let mmfsd = Mmfsd::start(&socket, answers()).unwrap();
-    node.until("mmfsd is back", |n| daemon_up(n) == Some(1.0) && read_bytes(n) == Some(4096.0));
-    assert_eq!(node.worker_pid("gpfs"), worker, "the worker has lived through all of it");
+    node.until("mmfsd is back", |n| {
+        daemon_up(n) == Some(1.0) && read_bytes(n) == Some(4096.0)
+    });
+    assert_eq!(
+        node.worker_pid("gpfs"),
+        worker,
+        "the worker has lived through all of it"
+    );
     drop(mmfsd);
     drop(node);
     // Where GPFS is installed it is not empty, and stays.

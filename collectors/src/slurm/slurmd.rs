@@ -93,7 +93,10 @@ mod tests {
         let (_dir, env) = node(&[(9, "slurmd", "", 100), (10, "slurmd", "slurmd -D", 300)]);
         let (_other, alone) = node(&[(10, "slurmd", "slurmd -D", 300)]);
         let apart = since(&env, Some("n0")).unwrap() - since(&alone, Some("n0")).unwrap();
-        assert!(apart.abs() < 0.1, "a slurmd that has ended, but was not waited for: {apart}");
+        assert!(
+            apart.abs() < 0.1,
+            "a slurmd that has ended, but was not waited for: {apart}"
+        );
         let (_dir, env) = node(&[(9, "slurmd", "", 100)]);
         assert_eq!(since(&env, None), None);
         let (_dir, env) = node(&[(10, "slurmd", "/usr/sbin/slurmd --systemd", 300)]);
