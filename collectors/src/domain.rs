@@ -1,5 +1,7 @@
 //! The worker process of each collector, and its rights. A test compares /proc/PID/status with this table.
 
+use crate::{Env, Settings, nvme};
+
 /// Where fixed ids begin: between those that systemd gives to users (60001-60577), containers and greeters, and its
 /// dynamic users (61184-65519, <https://systemd.io/UIDS-GIDS/>).
 const FIRST_UID: u32 = 60_800;
@@ -26,7 +28,7 @@ pub enum Capability {
     /// Connect to the socket of mmfsd, whose mode admits only root.
     DacOverride = 1,
     /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner (also needs
-    /// [`Self::SysPtrace`]), and files of debugfs.
+    /// [`Self::SysPtrace`]), files of debugfs, and /dev/nvmeN.
     DacReadSearch = 2,
     /// End a daemon that does not answer.
     Kill = 5,
@@ -38,7 +40,8 @@ pub enum Capability {
     Setpcap = 8,
     /// Read `wchan`, `syscall`, `fd`, `fdinfo` and `environ` of another user's thread (`ptrace_may_access`).
     SysPtrace = 19,
-    /// Read BPF programs. No smaller capability suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
+    /// Read BPF programs, and logs of NVMe controllers. No smaller capability suffices (kernel/bpf/syscall.c,
+    /// `bpf_prog_get_fd_by_id`; drivers/nvme/host/ioctl.c, `nvme_cmd_allowed`).
     SysAdmin = 21,
     /// Open /dev/kmsg where kernel.dmesg_restrict is 1.
     Syslog = 34,
@@ -111,6 +114,13 @@ pub struct Helper {
     pub uid: u32,
     /// The capabilities that it keeps.
     pub capabilities: &'static [Capability],
+    /// Whether this node needs it when its worker starts. Elsewhere its memory is saved.
+    pub is_needed: fn(&Env, &Settings) -> bool,
+}
+
+/// Of a helper that is always started with its worker.
+const fn always(_: &Env, _: &Settings) -> bool {
+    true
 }
 
 impl Helper {
@@ -233,7 +243,7 @@ pub static GPFS: Domain = Domain {
     helpers: &[&MMPMON],
 };
 
-/// Mounted filesystems, whose calls may never return.
+/// Mounted filesystems and local NVMe drives, whose calls may never return.
 pub static MOUNTS: Domain = Domain {
     name: "mounts",
     user: "nodewarden-mounts",
@@ -243,7 +253,7 @@ pub static MOUNTS: Domain = Domain {
     devices: &[],
     only_with: &[],
     named_by: None,
-    helpers: &[],
+    helpers: &[&NVME],
 };
 
 /// Device programs of cgroups: bpf(2) `BPF_PROG_QUERY`, `BPF_PROG_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
@@ -252,6 +262,7 @@ pub static BPF: Helper = Helper {
     user: "nodewarden-bpf",
     uid: FIRST_UID + 6,
     capabilities: &[Capability::SysAdmin],
+    is_needed: always,
 };
 
 /// `wchan`, `syscall`, `fd` and `fdinfo` of threads, and the number of shards in `environ`.
@@ -260,6 +271,7 @@ pub static PROC: Helper = Helper {
     user: "nodewarden-proc",
     uid: FIRST_UID + 7,
     capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
+    is_needed: always,
 };
 
 /// Connections to the socket of mmfsd.
@@ -268,6 +280,7 @@ pub static MMPMON: Helper = Helper {
     user: "nodewarden-mmpmon",
     uid: FIRST_UID + 11,
     capabilities: &[Capability::DacOverride],
+    is_needed: always,
 };
 
 /// Statistics of Lustre in debugfs, whose root folder only root may enter.
@@ -276,6 +289,16 @@ pub static DEBUGFS: Helper = Helper {
     user: "nodewarden-debugfs",
     uid: FIRST_UID + 9,
     capabilities: &[Capability::DacReadSearch],
+    is_needed: always,
+};
+
+/// SMART logs of local NVMe drives.
+pub static NVME: Helper = Helper {
+    name: "nvme",
+    user: "nodewarden-nvme",
+    uid: FIRST_UID + 14,
+    capabilities: &[Capability::DacReadSearch, Capability::SysAdmin],
+    is_needed: nvme::wants_helper,
 };
 
 /// All workers.

@@ -22,6 +22,7 @@ pub mod metric;
 pub mod mounts;
 mod netlink;
 pub mod nvidia;
+pub mod nvme;
 pub mod rdma;
 pub mod runner;
 pub mod settings;
@@ -172,6 +173,7 @@ pub static COLLECTORS: &[&Spec] = &[
     &lustre::SPEC,
     &gpfs::SPEC,
     &mounts::SPEC,
+    &nvme::SPEC,
 ];
 
 /// The collector with this name.
