@@ -77,7 +77,13 @@ fn worn<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
     let of = |metric: &'static Metric| judge.snapshot.samples(metric);
     let judged = of(&USED).filter_map(|sample| {
         let is_bad = sample.as_f64() >= 1.0;
-        condition(judge, &WORN, &sample, (is_bad, "rated endurance used"), "less than 1")
+        condition(
+            judge,
+            &WORN,
+            &sample,
+            (is_bad, "rated endurance used"),
+            "less than 1",
+        )
     });
     judged.collect()
 }

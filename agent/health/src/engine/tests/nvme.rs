@@ -52,7 +52,13 @@ fn each_warning_of_a_failing_drive_is_a_finding_and_does_not_drain_by_default() 
 
 #[test]
 fn a_hot_drive_and_one_that_cannot_be_read_are_no_finding() {
-    for second in [Ok((2, 0.99)), Ok((0, 0.0)), Ok((1 << 6, 0.5)), Err("timeout"), Err("denied")] {
+    for second in [
+        Ok((2, 0.99)),
+        Ok((0, 0.0)),
+        Ok((1 << 6, 0.5)),
+        Err("timeout"),
+        Err("denied"),
+    ] {
         let mut sim = Sim::new(Mode::Drain);
         drives(&mut sim, second);
         sim.pass(1200);
