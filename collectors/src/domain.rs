@@ -1,7 +1,5 @@
 //! The worker process of each collector, and its rights. A test compares /proc/PID/status with this table.
 
-use crate::{Env, Settings, nvme};
-
 /// Where fixed ids begin: between those that systemd gives to users (60001-60577), containers and greeters, and its
 /// dynamic users (61184-65519, <https://systemd.io/UIDS-GIDS/>).
 const FIRST_UID: u32 = 60_800;
@@ -114,13 +112,6 @@ pub struct Helper {
     pub uid: u32,
     /// The capabilities that it keeps.
     pub capabilities: &'static [Capability],
-    /// Whether this node needs it when its worker starts. Elsewhere its memory is saved.
-    pub is_needed: fn(&Env, &Settings) -> bool,
-}
-
-/// Of a helper that is always started with its worker.
-const fn always(_: &Env, _: &Settings) -> bool {
-    true
 }
 
 impl Helper {
@@ -262,7 +253,6 @@ pub static BPF: Helper = Helper {
     user: "nodewarden-bpf",
     uid: FIRST_UID + 6,
     capabilities: &[Capability::SysAdmin],
-    is_needed: always,
 };
 
 /// `wchan`, `syscall`, `fd` and `fdinfo` of threads, and the number of shards in `environ`.
@@ -271,7 +261,6 @@ pub static PROC: Helper = Helper {
     user: "nodewarden-proc",
     uid: FIRST_UID + 7,
     capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
-    is_needed: always,
 };
 
 /// Connections to the socket of mmfsd.
@@ -280,7 +269,6 @@ pub static MMPMON: Helper = Helper {
     user: "nodewarden-mmpmon",
     uid: FIRST_UID + 11,
     capabilities: &[Capability::DacOverride],
-    is_needed: always,
 };
 
 /// Statistics of Lustre in debugfs, whose root folder only root may enter.
@@ -289,16 +277,14 @@ pub static DEBUGFS: Helper = Helper {
     user: "nodewarden-debugfs",
     uid: FIRST_UID + 9,
     capabilities: &[Capability::DacReadSearch],
-    is_needed: always,
 };
 
-/// SMART logs of local NVMe drives.
+/// SMART logs of local NVMe drives. Started only where [`crate::needs`] it.
 pub static NVME: Helper = Helper {
     name: "nvme",
     user: "nodewarden-nvme",
     uid: FIRST_UID + 14,
     capabilities: &[Capability::DacReadSearch, Capability::SysAdmin],
-    is_needed: nvme::wants_helper,
 };
 
 /// All workers.

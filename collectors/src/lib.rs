@@ -181,6 +181,11 @@ pub fn collector(name: &str) -> Option<&'static Spec> {
     COLLECTORS.iter().copied().find(|s| s.name == name)
 }
 
+/// Whether a node needs a helper when its worker starts. Elsewhere its memory is saved.
+pub fn needs(helper: &domain::Helper, env: &Env, settings: &Settings) -> bool {
+    !std::ptr::eq(helper, &domain::NVME) || nvme::wants_helper(env, settings)
+}
+
 /// All metrics of all collectors, in order; the position is the metric's number in frames. One that several collectors
 /// have, such as those of GPUs, is there once.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {

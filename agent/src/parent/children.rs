@@ -399,7 +399,7 @@ impl WorkerProcess {
         let ids = users::worker(self.domain);
         let (uid, gid) = (ids.uid.to_string(), ids.gid.to_string());
         // Without root no process has a right of its own.
-        let is_wanted = |helper: &&Helper| is_root() && (helper.is_needed)(&self.env, settings);
+        let is_wanted = |helper: &&Helper| is_root() && collectors::needs(helper, &self.env, settings);
         let wanted: Vec<&'static Helper> = (self.domain.helpers.iter().copied()).filter(is_wanted).collect();
         let (mut helpers, mut sockets) = (Vec::new(), Vec::new());
         for helper in &wanted {

@@ -137,11 +137,13 @@ fn a_site_that_wants_no_logs_has_temperatures_and_no_fault() {
 #[test]
 fn the_helper_is_for_nodes_with_local_drives_whose_logs_the_site_wants() {
     let node = Node::new(|dir| Env::with_sysroot(dir));
-    let wants = |text: &str| wants_helper(&node.env, &SPEC.settings(text).unwrap());
+    let needs = |helper, text: &str| crate::needs(helper, &node.env, &SPEC.settings(text).unwrap());
+    let wants = |text: &str| needs(&domain::NVME, text);
     assert!(!wants(""), "no controller");
     node.controller("nvme0", "rdma", "traddr=192.0.2.1");
     assert!(!wants(""), "no local drive");
     node.controller("nvme1", "pcie", "0000:01:00.0");
     assert!(wants("") && wants("smart = true"));
     assert!(!wants("smart = false"));
+    assert!(needs(&domain::BPF, "smart = false"), "others are always started");
 }

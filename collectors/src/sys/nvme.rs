@@ -17,7 +17,7 @@ use super::patience::OneAway;
 pub(crate) const LENGTH: usize = 512;
 
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)`. The helper's filter permits no other call of the driver.
-const ADMIN_COMMAND: u32 = 0xc048_4e41;
+const ADMIN_COMMAND: u64 = 0xc048_4e41;
 /// Admin command Get Log Page.
 const GET_LOG_PAGE: u8 = 0x02;
 /// SMART / Health Information.
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(command.words_10_15, [0x007f_0002, 0, 0, 0, 0, 0]);
         assert_eq!((command.timeout_ms, command.metadata, command.flags), (0, 0, 0));
         // Size, kind and number in one word, as the kernel's macro composes them.
-        let composed = 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x41;
+        let composed = 3 << 30 | 72 << 16 | u64::from(b'N') << 8 | 0x41;
         assert_eq!(ADMIN_COMMAND, composed);
     }
 
