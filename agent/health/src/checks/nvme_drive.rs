@@ -11,6 +11,7 @@ use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::gpu::whole;
 
 /// The row of critical warnings.
 pub static FAILING: Check = Check {
@@ -63,7 +64,9 @@ const WARNINGS: [(u64, &str); 5] = [
 fn failing<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
     for sample in judge.snapshot.samples(&CRITICAL_WARNING) {
-        let bits = sample.as_f64() as u64;
+        let Some(bits) = whole(Some(&sample)) else {
+            continue;
+        };
         for (bit, detail) in WARNINGS {
             let is_bad = bits & bit != 0;
             let expected = format!("bit {bit} not set");
