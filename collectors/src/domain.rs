@@ -26,7 +26,7 @@ pub enum Capability {
     /// Connect to the socket of mmfsd, whose mode admits only root.
     DacOverride = 1,
     /// Open `syscall`, `fd` and `environ` of another user's thread, whose mode admits only the owner (also needs
-    /// [`Self::SysPtrace`]), and files of debugfs.
+    /// [`Self::SysPtrace`]), files of debugfs, and /dev/nvmeN.
     DacReadSearch = 2,
     /// End a daemon that does not answer.
     Kill = 5,
@@ -38,7 +38,8 @@ pub enum Capability {
     Setpcap = 8,
     /// Read `wchan`, `syscall`, `fd`, `fdinfo` and `environ` of another user's thread (`ptrace_may_access`).
     SysPtrace = 19,
-    /// Read BPF programs. No smaller capability suffices (kernel/bpf/syscall.c, `bpf_prog_get_fd_by_id`).
+    /// Read BPF programs, and logs of NVMe controllers. No smaller capability suffices (kernel/bpf/syscall.c,
+    /// `bpf_prog_get_fd_by_id`; drivers/nvme/host/ioctl.c, `nvme_cmd_allowed`).
     SysAdmin = 21,
     /// Open /dev/kmsg where kernel.dmesg_restrict is 1.
     Syslog = 34,
@@ -233,7 +234,7 @@ pub static GPFS: Domain = Domain {
     helpers: &[&MMPMON],
 };
 
-/// Mounted filesystems, whose calls may never return.
+/// Mounted filesystems and local NVMe drives, whose calls may never return.
 pub static MOUNTS: Domain = Domain {
     name: "mounts",
     user: "nodewarden-mounts",
@@ -243,7 +244,7 @@ pub static MOUNTS: Domain = Domain {
     devices: &[],
     only_with: &[],
     named_by: None,
-    helpers: &[],
+    helpers: &[&NVME],
 };
 
 /// Device programs of cgroups: bpf(2) `BPF_PROG_QUERY`, `BPF_PROG_GET_FD_BY_ID`, `BPF_OBJ_GET_INFO_BY_FD`.
@@ -276,6 +277,14 @@ pub static DEBUGFS: Helper = Helper {
     user: "nodewarden-debugfs",
     uid: FIRST_UID + 9,
     capabilities: &[Capability::DacReadSearch],
+};
+
+/// SMART logs of local NVMe drives. Started only where [`crate::needs`] it.
+pub static NVME: Helper = Helper {
+    name: "nvme",
+    user: "nodewarden-nvme",
+    uid: FIRST_UID + 14,
+    capabilities: &[Capability::DacReadSearch, Capability::SysAdmin],
 };
 
 /// All workers.

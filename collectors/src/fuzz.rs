@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
 //! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
 
-use crate::{amd, gpfs, kernel_log, lustre, mounts, rdma, slurm};
+use crate::{amd, gpfs, kernel_log, lustre, mounts, nvme, rdma, slurm};
 
 /// One record of /dev/kmsg, prefix and message.
 pub fn kmsg_record(data: &[u8]) {
@@ -81,4 +81,9 @@ pub fn amd_text(data: &[u8]) {
 /// The file `gpu_metrics` of an AMD GPU.
 pub fn gpu_metrics(data: &[u8]) {
     amd::gpu_metrics::check(data);
+}
+
+/// The SMART log of an NVMe drive.
+pub fn smart_log(data: &[u8]) {
+    nvme::smart::check(data);
 }

@@ -22,6 +22,7 @@ pub mod metric;
 pub mod mounts;
 mod netlink;
 pub mod nvidia;
+pub mod nvme;
 pub mod rdma;
 pub mod runner;
 pub mod settings;
@@ -172,11 +173,17 @@ pub static COLLECTORS: &[&Spec] = &[
     &lustre::SPEC,
     &gpfs::SPEC,
     &mounts::SPEC,
+    &nvme::SPEC,
 ];
 
 /// The collector with this name.
 pub fn collector(name: &str) -> Option<&'static Spec> {
     COLLECTORS.iter().copied().find(|s| s.name == name)
+}
+
+/// Whether a node needs a helper when its worker starts. Elsewhere its memory is saved.
+pub fn needs(helper: &domain::Helper, env: &Env, settings: &Settings) -> bool {
+    !std::ptr::eq(helper, &domain::NVME) || nvme::wants_helper(env, settings)
 }
 
 /// All metrics of all collectors, in order; the position is the metric's number in frames. One that several collectors

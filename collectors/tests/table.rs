@@ -11,13 +11,14 @@ use std::path::Path;
 
 use collectors::{COLLECTORS, Kind, Metric, Tier, Unit, metrics};
 
-const PREFIXES: [&str; 8] = [
+const PREFIXES: [&str; 9] = [
     "host_",
     "gpu_",
     "rdma_",
     "lustre_",
     "gpfs_",
     "mount_",
+    "nvme_",
     "slurm_",
     "nodewarden_",
 ];

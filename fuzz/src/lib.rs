@@ -25,6 +25,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("lustre_file", collectors::fuzz::lustre_file),
     ("gpu_metrics", collectors::fuzz::gpu_metrics),
     ("amd_text", collectors::fuzz::amd_text),
+    ("smart_log", collectors::fuzz::smart_log),
     ("scontrol_show_node", slurm::parse::fuzz),
     ("sinfo", slurm::sinfo::fuzz),
     ("node_extra", slurm::extra::fuzz),

@@ -358,7 +358,7 @@ impl Children {
                     worker.tell_down(link, WorkerDown::Absent);
                     continue;
                 }
-                if let Err(e) = worker.start(&self.slots, link) {
+                if let Err(e) = worker.start(&self.slots, link, settings) {
                     tracing::error!(worker = worker.domain.name, error = %e, "cannot start the worker");
                     worker.backoff.ended(Instant::now());
                     worker.tell_down(link, WorkerDown::Start);
@@ -381,7 +381,7 @@ impl WorkerProcess {
         is_named || root::has_source(&self.env, self.domain.only_with)
     }
 
-    fn start(&mut self, dir: &std::path::Path, link: &Packets) -> io::Result<()> {
+    fn start(&mut self, dir: &std::path::Path, link: &Packets, settings: &Settings) -> io::Result<()> {
         let slots = slots::take(dir, self.domain.name)?;
         let stuck = self.note(slots.held, None);
         let Some((slot, lock)) = slots.free else {
@@ -399,9 +399,10 @@ impl WorkerProcess {
         let ids = users::worker(self.domain);
         let (uid, gid) = (ids.uid.to_string(), ids.gid.to_string());
         // Without root no process has a right of its own.
-        let wanted = if is_root() { self.domain.helpers } else { &[] };
+        let is_wanted = |helper: &&Helper| is_root() && collectors::needs(helper, &self.env, settings);
+        let wanted: Vec<&'static Helper> = (self.domain.helpers.iter().copied()).filter(is_wanted).collect();
         let (mut helpers, mut sockets) = (Vec::new(), Vec::new());
-        for helper in wanted {
+        for helper in &wanted {
             let started = start_helper(helper, lock.as_fd());
             let (pid, socket) = started.inspect_err(|_| self.orphans.append(&mut helpers))?;
             helpers.push(pid);

@@ -59,13 +59,19 @@ fn start(args: &[String]) -> anyhow::Result<()> {
 /// Takes the sockets of the helpers, which the parent passes on behind the lock. Returns their places and processes.
 fn take_helpers(domain: &Domain, args: &[String]) -> anyhow::Result<Vec<(u8, i32)>> {
     let (mut pids, mut sockets) = (Vec::new(), Vec::new());
-    for ((place, helper), arg) in (0..).zip(domain.helpers.iter().copied()).zip(args) {
-        let pid = arg
-            .strip_prefix(helper.name)
-            .and_then(|rest| rest.strip_prefix('='));
-        let pid = pid.ok_or_else(|| anyhow::anyhow!("found {arg:?}, expected {}=PID", helper.name))?;
+    // Not every node needs every helper of the domain.
+    for (number, arg) in (1..).zip(args) {
+        let found = arg.split_once('=').and_then(|(name, pid)| {
+            let mut helpers = (0..).zip(domain.helpers.iter().copied());
+            let (place, helper) = helpers.find(|(_, helper)| helper.name == name)?;
+            Some((place, helper, pid))
+        });
+        let (place, helper, pid) = found.ok_or_else(|| {
+            let names: Vec<&str> = domain.helpers.iter().map(|helper| helper.name).collect();
+            anyhow::anyhow!("found {arg:?}, expected HELPER=PID with a helper of {names:?}")
+        })?;
         pids.push((place, pid.parse()?));
-        sockets.push((helper, activation::passed(place + 1)?));
+        sockets.push((helper, activation::passed(number)?));
     }
     helper::install(sockets);
     Ok(pids)

@@ -19,7 +19,7 @@ const fn act(name: &'static str, what: &'static str, may: &'static [&'static str
 /// All acts, and who can do them.
 #[rustfmt::skip]
 pub static ACTS: &[Act] = &[
-    act("read-secret", "open a file of root with mode 0600", &["parent", "proc", "debugfs"]),
+    act("read-secret", "open a file of root with mode 0600", &["parent", "proc", "debugfs", "nvme"]),
     act("read-memory", "open the memory of another nodewarden process to read", &["parent", "proc"]),
     act("write-memory", "`process_vm_writev` into it", &[]),
     act("ptrace", "`PTRACE_SEIZE` it", &[]),

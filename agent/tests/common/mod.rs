@@ -103,7 +103,7 @@ impl Node {
         self.dir.path().join(name)
     }
 
-    /// The folders that show the parent that a worker's source is there, so that all workers run.
+    /// The folders that show the parent that a worker's source is there, so that all workers and helpers run.
     pub fn add_every_source(&self) {
         let only_with = collectors::DOMAINS.iter().filter_map(|d| d.only_with.first());
         let dir = self.recorded.as_deref().unwrap_or(self.dir.path());
@@ -111,6 +111,11 @@ impl Node {
             let below = folder.trim_start_matches('/');
             fs::create_dir_all(dir.join("root").join(below)).unwrap();
         }
+        // A local drive, for the helper `nvme`.
+        let drive = dir.join("root/sys/class/nvme/nvme0");
+        fs::create_dir_all(&drive).unwrap();
+        fs::write(drive.join("transport"), "pcie\n").unwrap();
+        fs::write(drive.join("address"), "0000:01:00.0\n").unwrap();
     }
 
     pub fn run_dir(&self) -> PathBuf {

@@ -18,6 +18,7 @@ pub(crate) mod lprocfs;
 pub mod message;
 pub(crate) mod mmpmon;
 pub(crate) mod netlink;
+pub(crate) mod nvme;
 pub mod nvml;
 pub(crate) mod patience;
 pub mod root;

@@ -34,6 +34,8 @@ const LIMITS: &str = "
   `SLURM_SHARDS_ON_NODE`. An attacker inside the worker `slurm` can read these of every thread (`syscall` shows stack and instruction
   pointers) and the device programs of every cgroup, besides what all users can read and the hooks' records. Worker and helpers end
   together.
+* `nvme` takes the number of a controller and returns the 512 bytes of its SMART log. It sends one fixed admin command (Get Log Page)
+  to `/dev/nvmeN`; its filter permits no other call of the driver, so it neither reads data of a disk nor resets a controller.
 * Hooks leave records of jobs in folders of root. The worker `slurm` reads them. The daemon can only request the removal of the record
   of an ended job, by two numbers: it can neither read nor change one.
 * Started without root, all processes run as that user, without capabilities, with the same filters. There are no helpers.
@@ -59,6 +61,8 @@ const LIMITS: &str = "
 ACTS
 * The parent is root and starts commands. Its capabilities and its filter limit it. The unit also makes system folders read-only.
 * `proc` can open every file to read, by its two capabilities. It takes requests of 16 bytes and parses nothing.
+* `nvme` can open every file and read none: its filter denies read(2). It could send any admin command, because a filter does not see
+  what a command holds. CAP_SYS_ADMIN beyond that needs calls that its filter denies.
 * `nvidia` can create files where every user can, because a driver's library may need it.
 
 ## System call filters

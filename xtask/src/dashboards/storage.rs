@@ -5,7 +5,7 @@ use super::{Dashboard, Kind, Panel, Row, Variable};
 pub(super) static STORAGE: Dashboard = Dashboard {
     uid: "nodewarden-storage",
     title: "nodewarden / Storage",
-    description: "Lustre, GPFS, NFS and local filesystems as the nodes see them.",
+    description: "Lustre, GPFS, NFS, local filesystems and NVMe drives as the nodes see them.",
     variables: &[Variable::Instance],
     rows: &[
         Row {
@@ -185,6 +185,55 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                             "time-outs {{mountpoint}}",
                         ),
                     ],
+                },
+            ],
+        },
+        Row {
+            title: "NVMe drives",
+            panels: &[
+                Panel {
+                    title: "Used endurance",
+                    description: "The vendor's estimate of the used part of a drive's life.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 6,
+                    queries: &[(
+                        "topk(10, nvme_percentage_used_ratio{%n})",
+                        "{{instance}} {{device}}",
+                    )],
+                },
+                Panel {
+                    title: "Spare",
+                    description: "The 10 drives with the least remaining spare capacity.",
+                    unit: "percentunit",
+                    kind: Kind::Lines,
+                    width: 6,
+                    queries: &[(
+                        "bottomk(10, nvme_available_spare_ratio{%n})",
+                        "{{instance}} {{device}}",
+                    )],
+                },
+                Panel {
+                    title: "Media errors",
+                    description: "Errors that a drive could not recover.",
+                    unit: "short",
+                    kind: Kind::Lines,
+                    width: 6,
+                    queries: &[(
+                        "topk(10, increase(nvme_media_errors_total{%n}[1d]) > 0)",
+                        "{{instance}} {{device}}",
+                    )],
+                },
+                Panel {
+                    title: "Temperature",
+                    description: "The 10 hottest drives, read every 5 to 6 min.",
+                    unit: "celsius",
+                    kind: Kind::Lines,
+                    width: 6,
+                    queries: &[(
+                        "topk(10, nvme_temperature_celsius{%n})",
+                        "{{instance}} {{device}}",
+                    )],
                 },
             ],
         },

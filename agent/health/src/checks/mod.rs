@@ -41,6 +41,7 @@ pub mod lustre_lnet_down;
 pub mod lustre_target_unreachable;
 pub mod mount_local;
 pub mod mount_unresponsive;
+pub mod nvme_drive;
 pub mod order;
 pub mod pcie_degraded;
 pub mod profile;
@@ -223,6 +224,8 @@ pub static CHECKS: &[&Check] = &[
     &mount_unresponsive::CHECK,
     &mount_local::READ_ONLY_CHECK,
     &mount_local::FULL_CHECK,
+    &nvme_drive::FAILING,
+    &nvme_drive::WORN,
     &lustre_lnet_down::CHECK,
     &lustre_target_unreachable::CHECK,
     &lustre_evicted::CHECK,

@@ -30,6 +30,7 @@ mod maintenance;
 mod mirror;
 mod modes;
 mod mounts;
+mod nvme;
 mod paused;
 mod pcie;
 mod people;

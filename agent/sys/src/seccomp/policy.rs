@@ -109,6 +109,7 @@ pub fn of(process: &str) -> &'static Policy {
         "bpf" => &BPF,
         "proc" | "debugfs" => &PROC,
         "mmpmon" => &MMPMON,
+        "nvme" => &NVME,
         _ => &HOST,
     }
 }
@@ -122,6 +123,8 @@ const TCGETS: u64 = 0x5401;
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 const SIOCETHTOOL: u64 = 0x8946;
+/// Commands to the controller itself, not to its disks.
+const NVME_IOCTL_ADMIN_CMD: u64 = 0xc048_4e41;
 const PR_SET_NAME: u64 = 15;
 const PR_GET_NAME: u64 = 16;
 const PR_CAPBSET_READ: u64 = 23;
@@ -284,6 +287,30 @@ static BPF: Policy = Policy {
             rule("bpf", &[(0, Is(BPF_READS[1]))]),
             rule("bpf", &[(0, Is(BPF_READS[2]))]),
         ],
+    ],
+    modern: &[],
+};
+
+/// Its socket, devices to open and one call on them; it reads no file.
+static NVME: Policy = Policy {
+    kind: Kind::Only,
+    groups: &[
+        RUNTIME,
+        &[
+            "close",
+            "fstat",
+            "newfstatat",
+            "statx",
+            "recvfrom",
+            "recvmsg",
+            "write",
+        ],
+    ],
+    rules: &[
+        RUNTIME_RULES,
+        OPEN_TO_READ,
+        LINK_RULES,
+        &[rule("ioctl", &[(1, Is(NVME_IOCTL_ADMIN_CMD))])],
     ],
     modern: &[],
 };

@@ -9,12 +9,13 @@ mod real;
 
 use machine::{ALLOW, DENY, FOREIGN, UNKNOWN, answer};
 
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     "parent", "daemon", "kernel", "host", "rdma", "nvidia", "slurm", "lustre", "bpf", "proc", "debugfs",
+    "nvme",
 ];
 /// Those with a list of allowed calls.
-const NARROW: [&str; 9] = [
-    "daemon", "kernel", "host", "rdma", "slurm", "lustre", "bpf", "proc", "debugfs",
+const NARROW: [&str; 10] = [
+    "daemon", "kernel", "host", "rdma", "slurm", "lustre", "bpf", "proc", "debugfs", "nvme",
 ];
 
 fn call(process: &str, name: &str, args: &[u64]) -> u32 {
@@ -219,6 +220,16 @@ fn files_are_written_by_the_daemon_alone_and_sockets_are_for_those_who_need_them
             may(&["rdma", "daemon"]),
             "{process}"
         );
+        let nvme = if process == "nvme" { ALLOW } else { DENY };
+        assert_eq!(
+            call(process, "ioctl", &[3, 0xc048_4e41]),
+            nvme,
+            "{process}: an admin command"
+        );
+        // NVME_IOCTL_IO_CMD, NVME_IOCTL_RESET and NVME_IOCTL_ADMIN64_CMD.
+        for other in [0xc048_4e43, 0x4e44, 0xc050_4e47] {
+            assert_eq!(call(process, "ioctl", &[3, other]), DENY, "{process} {other:#x}");
+        }
         let bpf = if process == "bpf" { ALLOW } else { DENY };
         assert_eq!(call(process, "bpf", &[16]), bpf, "{process}");
         assert_eq!(

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use crate::domain::{self, Helper};
-use crate::sys::bpf;
+use crate::sys::{bpf, nvme};
 pub(crate) use client::Client;
 pub(crate) use debugfs::DebugFile;
 pub use serve::serve;
@@ -60,6 +60,8 @@ pub(crate) enum Question {
     Mmpmon,
     /// A file of Lustre in debugfs.
     Debug(DebugFile),
+    /// The SMART / Health Information log of an NVMe controller, by its number: N of /dev/nvmeN.
+    SmartLog(u32),
 }
 
 impl Question {
@@ -76,6 +78,7 @@ impl Question {
             },
             Self::Debug(file) => return encoded(8, file.encode()),
             Self::Mmpmon => [9, 0, 0, 0],
+            Self::SmartLog(controller) => [10, controller, 0, 0],
         };
         encoded(kind, [a, b, c, 0, 0, 0])
     }
@@ -106,6 +109,7 @@ impl Question {
             (6, ..) => thread(ThreadFile::DescriptorInfo(c)),
             (7, _, 0) => thread(ThreadFile::Shards),
             (9, 0, 0) if a == 0 => Some(Self::Mmpmon),
+            (10, 0, 0) => Some(Self::SmartLog(a)),
             _ => None,
         }
     }
@@ -117,6 +121,7 @@ impl Question {
             Self::Thread { .. } => &domain::PROC,
             Self::Mmpmon => &domain::MMPMON,
             Self::Debug(_) => &domain::DEBUGFS,
+            Self::SmartLog(_) => &domain::NVME,
         }
     }
 
@@ -126,6 +131,7 @@ impl Question {
             Self::Program(_) => bpf::MOST_ENCODED,
             Self::Attached | Self::Thread { .. } | Self::Mmpmon => MAX_TEXT,
             Self::Debug(_) => MAX_DEBUG,
+            Self::SmartLog(_) => nvme::LENGTH,
         }
     }
 }

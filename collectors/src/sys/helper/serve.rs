@@ -15,6 +15,7 @@ use crate::sys::environ;
 use crate::sys::lprocfs;
 use crate::sys::message::{self, retried};
 use crate::sys::mmpmon;
+use crate::sys::nvme::Controllers;
 use crate::sys::patience::OneAway;
 
 /// Answers requests until the worker ends.
@@ -79,6 +80,7 @@ pub(super) fn reply(answer: Result<Vec<u8>, Errno>) -> Vec<u8> {
 #[derive(Default)]
 struct Answers {
     programs: LivePrograms,
+    controllers: Controllers,
     calls: OneAway,
 }
 
@@ -102,6 +104,7 @@ impl Answers {
                 Ok(ids.into_iter().flat_map(u32::to_ne_bytes).collect())
             }
             Question::Program(id) => Ok(bpf::encode(&self.programs.program(id)?)),
+            Question::SmartLog(controller) => self.controllers.smart_log(controller),
             Question::Debug(file) => debug(&file.path().ok_or(Errno::ENOENT)?),
             Question::Thread { pid, tid, file } => {
                 let thread = format!("/proc/{pid}/task/{tid}");

@@ -125,6 +125,11 @@ fn a_helper_does_its_own_part_only() {
         matches!(absent, Err(Errno::ENOENT | Errno::EACCES)),
         "no such mount: {absent:?}"
     );
+    let nvme = client(&domain::NVME);
+    assert_eq!(proc.ask(Question::SmartLog(0), None), Err(Errno::EPERM));
+    assert_eq!(nvme.ask(Question::Debug(file), None), Err(Errno::EPERM));
+    let absent = nvme.ask(Question::SmartLog(u32::MAX), None);
+    assert_eq!(absent, Err(Errno::ENOENT), "no such controller");
     // A worker that was taken over may send any numbers.
     let foreign = DebugFile::decode([u32::MAX; 6]);
     assert_eq!(debugfs.ask(Question::Debug(foreign), None), Err(Errno::ENOENT));
@@ -182,10 +187,11 @@ fn a_helper_ends_with_its_worker_and_on_a_request_that_is_none() {
 
 proptest! {
     #[test]
-    fn a_request_arrives_as_it_was_sent(kind in 0_u8..8, a: u32, b: u32, c: u32) {
+    fn a_request_arrives_as_it_was_sent(kind in 0_u8..9, a: u32, b: u32, c: u32) {
         let question = match kind {
             0 => Question::Attached,
             1 => Question::Program(a),
+            8 => Question::SmartLog(a),
             7 => Question::Debug(DebugFile::decode([a, b, c, a, b, c])),
             kind => Question::Thread {
                 pid: a,

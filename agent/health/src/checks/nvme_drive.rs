@@ -1,0 +1,121 @@
+//! Checks `nvme-failing` and `nvme-worn`: what local NVMe drives report about themselves. A drive that does not answer or
+//! leaves the bus is in the kernel log: `disk-error`.
+
+use std::time::Duration;
+
+use collectors::nvme::metrics::{CRITICAL_WARNING, USED};
+use collectors::{Metric, PciAddress, Subject, SubjectKind};
+use model::snapshot::Sample;
+
+use super::{Check, Looks, May, Scope, Version};
+use crate::condition::{Judged, Pace, Reading};
+use crate::finding::{Finding, Remedy};
+use crate::judge::{Judge, evidence};
+use crate::reads::gpu::whole;
+
+/// The row of critical warnings.
+pub static FAILING: Check = Check {
+    id: "nvme-failing",
+    subject: SubjectKind::Disk,
+    fires_when: "A local NVMe drive reports a critical warning: spare below its threshold, reliability degraded, read-only, or a failed memory backup.",
+    lasting: "7 consecutive readings, at least 360 s, and so at least 2 SMART logs",
+    clears_when: "3 consecutive readings, at least 60 s, without the warning, usually of a new drive in the slot.",
+    ignored_when: "The warning about temperature. Drives behind a network. SMART logs that cannot be read.",
+    scope: Scope::Node,
+    may: May::CommentOrDrain,
+    since: Version(0, 1, 0),
+    runbook: "docs/runbooks/nvme-failing.md",
+    watch: || Looks::start(failing),
+};
+
+/// The row of wear.
+pub static WORN: Check = Check {
+    id: "nvme-worn",
+    subject: SubjectKind::Disk,
+    fires_when: "The vendor's estimate of the used life of a local NVMe drive (Percentage Used) is 100 % or more.",
+    lasting: "7 consecutive readings, at least 360 s, and so at least 2 SMART logs",
+    clears_when: "3 consecutive readings, at least 60 s, below 100 %: a new drive in the slot.",
+    ignored_when: "Drives behind a network. SMART logs that cannot be read.",
+    scope: Scope::Node,
+    // It is an estimate: the drive still works.
+    may: May::ObserveOrDrain,
+    since: Version(0, 1, 0),
+    runbook: "docs/runbooks/nvme-worn.md",
+    watch: || Looks::start(worn),
+};
+
+/// Logs are read every 5 to 6 min, and shown each minute: the span covers two.
+static PACE: Pace = Pace {
+    bad: 7,
+    bad_span: Duration::from_secs(360),
+    good: 3,
+    hold: Duration::from_secs(60),
+};
+
+/// Bits of the critical warning, and the details of their findings.
+const WARNINGS: [(u64, &str); 5] = [
+    (1 << 3, "media are read-only"),
+    (1 << 2, "reliability degraded"),
+    (1 << 0, "spare below threshold"),
+    (1 << 4, "volatile memory backup failed"),
+    (1 << 5, "persistent memory region unreliable"),
+];
+
+fn failing<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
+    let mut judged = Vec::new();
+    for sample in judge.snapshot.samples(&CRITICAL_WARNING) {
+        let Some(bits) = whole(Some(&sample)) else {
+            continue;
+        };
+        for (bit, detail) in WARNINGS {
+            let is_bad = bits & bit != 0;
+            let expected = format!("bit {bit} not set");
+            judged.extend(condition(judge, &FAILING, &sample, (is_bad, detail), &expected));
+        }
+    }
+    judged
+}
+
+fn worn<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
+    let of = |metric: &'static Metric| judge.snapshot.samples(metric);
+    let judged = of(&USED).filter_map(|sample| {
+        let is_bad = sample.as_f64() >= 1.0;
+        condition(
+            judge,
+            &WORN,
+            &sample,
+            (is_bad, "rated endurance used"),
+            "less than 1",
+        )
+    });
+    judged.collect()
+}
+
+/// By PCI address, because the kernel's numbers change. `None`: a drive without one.
+fn condition<'a>(
+    judge: &Judge<'a>,
+    check: &'static Check,
+    sample: &Sample<'a>,
+    (is_bad, detail): (bool, &'static str),
+    expected: &str,
+) -> Option<Judged<'a>> {
+    let pci = PciAddress::parse(sample.label("pci")?)?;
+    let subject = Subject::new(SubjectKind::Disk, sample.label("device")?);
+    let of = subject.clone();
+    let evidence = evidence(sample, expected);
+    Some(Judged {
+        key: format!("{} {pci} {detail}", check.id),
+        subject,
+        reading: if is_bad { Reading::Bad } else { Reading::Good },
+        at: judge.read_at(sample),
+        pace: &PACE,
+        finding: Box::new(move |_| Finding {
+            pci: Some(pci),
+            detail: detail.to_owned(),
+            remedy: Remedy::Inspect,
+            drains: true,
+            evidence,
+            ..Finding::of_condition(check.id, of)
+        }),
+    })
+}

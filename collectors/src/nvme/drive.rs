@@ -1,0 +1,249 @@
+//! One local drive: its SMART log, on the thread of its device, because a drive may not answer.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use super::controller::{self, Controller};
+use super::smart::{self, SmartLog};
+use crate::sys::helper::{self, Client, Question};
+use crate::sys::root;
+use crate::{Block, Device, Env, Error, Subject, SubjectKind, domain};
+
+/// Shortest time between two commands to one drive. The next reading after it sends one: every 5 to 6 min.
+const EVERY: Duration = Duration::from_secs(270);
+/// The drives of a node spread over this time.
+const SPREAD: u64 = 60;
+
+/// Where logs come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LogSource {
+    /// The drives, by a helper.
+    Helper(&'static Client),
+    /// A recording.
+    Recorded,
+    /// nodewarden was started without root, or the helper was not needed at the start of the worker.
+    NoHelper,
+    /// The tree is not the running kernel's.
+    OtherTree,
+    /// The site wants none.
+    Off,
+}
+
+impl LogSource {
+    pub(super) fn new(env: &Env, is_wanted: bool) -> Self {
+        match (is_wanted, env.is_live(), helper::of(&domain::NVME)) {
+            (false, ..) => Self::Off,
+            (true, false, _) => Self::Recorded,
+            (true, true, _) if env.sysroot != Path::new("/") => Self::OtherTree,
+            (true, true, Some(client)) => Self::Helper(client),
+            (true, true, None) => Self::NoHelper,
+        }
+    }
+}
+
+/// What outlasts a scan: a new list of controllers sends no command.
+pub(super) type SharedLog = Arc<Mutex<Option<Asked>>>;
+
+/// The last answer of a drive.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    at: Instant,
+    answer: Result<Answer, Errno>,
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    /// The log's bytes.
+    Log(Vec<u8>),
+    /// Temperatures of hwmon.
+    Temperatures(Option<i32>, [Option<i32>; 8]),
+}
+
+/// The device.
+pub(super) struct Drive {
+    env: Env,
+    subject: Subject,
+    name: String,
+    pci: String,
+    folder: PathBuf,
+    every: Duration,
+    source: LogSource,
+    asked: SharedLog,
+}
+
+impl Drive {
+    pub(super) fn new(
+        env: &Env,
+        controller: &Controller,
+        pci: &str,
+        source: LogSource,
+        asked: SharedLog,
+    ) -> Self {
+        let name = controller.entry.name.clone();
+        Self {
+            env: env.clone(),
+            subject: Subject::new(SubjectKind::Disk, name.as_str()),
+            folder: controller.folder(env),
+            every: EVERY + Duration::from_secs(offset(pci)),
+            name,
+            pci: pci.to_owned(),
+            source,
+            asked,
+        }
+    }
+
+    /// The last answer, from the drive if it is due.
+    fn answer(&self, now: Instant) -> Result<Answer, Errno> {
+        let known = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A recording changes with its steps.
+        let lasts = |asked: &Asked| self.env.is_live() && now.duration_since(asked.at) < self.every;
+        if let Some(asked) = known.filter(lasts) {
+            return asked.answer;
+        }
+        // Not under the lock: it may never return.
+        let answer = self.ask();
+        let asked = Asked {
+            at: now,
+            answer: answer.clone(),
+        };
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
+        answer
+    }
+
+    fn ask(&self) -> Result<Answer, Errno> {
+        match self.source {
+            LogSource::Helper(client) => {
+                let number = controller::number(&self.name).ok_or(Errno::ENOENT)?;
+                client.ask(Question::SmartLog(number), None).map(Answer::Log)
+            }
+            LogSource::Recorded => {
+                let path = self.env.path(&format!("/smart-log/{}", self.name));
+                let recorded = root::read_bytes(&path, root::MAX_FILE).map_err(|_| Errno::EIO)?;
+                recorded.map(Answer::Log).ok_or(Errno::ENODATA)
+            }
+            LogSource::NoHelper | LogSource::OtherTree | LogSource::Off => Ok(self.sensors()),
+        }
+    }
+
+    /// A read of hwmon is the same command, which the driver sends: any user may cause it.
+    fn sensors(&self) -> Answer {
+        let folder = hwmon(&self.folder);
+        let read = |number: usize| {
+            let path = folder.as_ref()?.join(format!("temp{number}_input"));
+            let text = root::read_text(&path).ok().flatten()?;
+            celsius(text.parse().ok()?)
+        };
+        Answer::Temperatures(read(1), std::array::from_fn(|sensor| read(sensor + 2)))
+    }
+
+    /// Why there is no log, if the site wants one.
+    fn missing(&self) -> Option<Error> {
+        let what = format!("SMART log of {}", self.name);
+        match self.source {
+            LogSource::NoHelper => Some(Error::Denied {
+                what,
+                missing: "helper `nvme` (CAP_SYS_ADMIN, CAP_DAC_READ_SEARCH)",
+            }),
+            LogSource::OtherTree => Some(Error::NotRecorded("SMART log")),
+            LogSource::Helper(_) | LogSource::Recorded | LogSource::Off => None,
+        }
+    }
+
+    fn error(&self, errno: Errno) -> Error {
+        let state = |text: &str, reason| Error::State {
+            what: format!("SMART log of {}: {text}", self.name),
+            reason,
+        };
+        match errno {
+            Errno::ETIMEDOUT => state("the drive did not answer in 2 s", "timeout"),
+            Errno::EAGAIN => state("the controller is not live", "not_live"),
+            Errno::EREMOTEIO => state("the drive rejects the command", "rejected"),
+            Errno::ENODATA => Error::NotRecorded("SMART log"),
+            Errno::EACCES | Errno::EPERM => Error::Denied {
+                what: format!("/dev/{}", self.name),
+                missing: "CAP_SYS_ADMIN or CAP_DAC_READ_SEARCH",
+            },
+            // A drive that was removed since the list was read.
+            Errno::ENOENT | Errno::ENXIO => Error::io(&self.device(), Errno::ENODEV.into()),
+            errno => Error::io(&self.device(), errno.into()),
+        }
+    }
+
+    fn device(&self) -> PathBuf {
+        Path::new("/dev").join(&self.name)
+    }
+}
+
+impl Device for Drive {
+    fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        let labels = [self.name.as_str(), self.pci.as_str()];
+        match self.answer(Instant::now()).map_err(|errno| self.error(errno))? {
+            Answer::Log(bytes) => SmartLog::parse(&self.name, &bytes)?.show(labels, out),
+            Answer::Temperatures(composite, sensors) => {
+                smart::temperatures(labels, composite, &sensors, out);
+            }
+        }
+        if let Some(error) = self.missing() {
+            out.incomplete(&error);
+        }
+        Ok(())
+    }
+}
+
+/// The drive's share of [`SPREAD`], in seconds: the same at each start.
+fn offset(pci: &str) -> u64 {
+    let sum = pci
+        .bytes()
+        .fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    sum % SPREAD
+}
+
+/// The folder of the drive's sensors: below the controller, before Linux 5.10 below its PCI function.
+fn hwmon(folder: &Path) -> Option<PathBuf> {
+    let in_device = folder.join("device/hwmon");
+    let found = |folder: &Path| {
+        let names = root::list(folder).ok().flatten()?;
+        let name = names.into_iter().find(|name| name.starts_with("hwmon"))?;
+        Some(folder.join(name))
+    };
+    // Some kernels put a folder `hwmon` between.
+    let own = found(folder).filter(|path| !path.ends_with("hwmon"));
+    own.or_else(|| found(&folder.join("hwmon")))
+        .or_else(|| found(&in_device))
+}
+
+/// From thousandths of a degree. The driver subtracts 273 or 273.15 from whole kelvins.
+fn celsius(thousandths: i64) -> Option<i32> {
+    let kelvins = thousandths
+        .checked_add(273_150)?
+        .checked_add(500)?
+        .div_euclid(1000);
+    smart::celsius(u16::try_from(kelvins).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sensors_of_all_kernels_have_whole_degrees() {
+        assert_eq!(celsius(39_000), Some(39));
+        assert_eq!(celsius(38_850), Some(39));
+        assert_eq!(celsius(-273_150), None, "0 K: no sensor");
+        assert_eq!((celsius(i64::MAX), celsius(i64::MIN)), (None, None));
+    }
+
+    #[test]
+    fn drives_of_a_node_are_read_at_different_times() {
+        let offsets = ["0000:01:00.0", "0000:02:00.0", "0000:e1:00.0"].map(offset);
+        assert!(offsets.iter().all(|at| *at < SPREAD));
+        assert!(offsets[0] != offsets[1] && offsets[1] != offsets[2]);
+    }
+}
