@@ -317,8 +317,34 @@ mod tests {
             [(canary(), [(canary(), [(canary(), Count::default())].into())].into())].into();
         status.view.ledger.rdma_events =
             [(canary(), [(canary(), [(canary(), Count::default())].into())].into())].into();
-        assert!(!status.view.incidents.is_empty() && !status.gpus.is_empty() && !status.collectors.is_empty());
+        status.gpus.push(GpuView {
+            gpu: canary(),
+            pci: canary(),
+            index: canary(),
+            name: canary(),
+            ..GpuView::default()
+        });
+        status.ports.push(PortView {
+            port: canary(),
+            netdev: canary(),
+            trouble: vec![canary()],
+            ..PortView::default()
+        });
+        status.mounts.push(MountView {
+            mountpoint: canary(),
+            trouble: vec![canary()],
+            ..MountView::default()
+        });
+        status.commands.push(crate::http::control::CommandView {
+            check: canary(),
+            result: canary(),
+            why: canary(),
+            age_ms: None,
+            took_ms: None,
+        });
+        assert!(!status.view.incidents.is_empty() && !status.collectors.is_empty());
         for i in &mut status.view.incidents {
+            i.check = canary();
             for text in [
                 &mut i.subject, &mut i.subject_name, &mut i.detail, &mut i.meaning, &mut i.clears, &mut i.pci, &mut i.act,
                 &mut i.state, &mut i.id,

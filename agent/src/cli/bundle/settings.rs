@@ -107,7 +107,7 @@ mod tests {
             ("health.settle", json!("60 s")),
             ("health.checks", json!({ "xid": "observe" })),
             ("health.rdma.pfc", json!([3])),
-            ("health.rdma.rate", json!(400)),
+            ("health.rdma.rate", json!([400])),
             ("health.baseline", json!("0.1")),
             ("health.guard.standing", json!("5%")),
             ("metrics.exclude", json!(["host_oom_kills_total"])),
