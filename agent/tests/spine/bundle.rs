@@ -123,6 +123,8 @@ fn node_of_canaries() -> Cluster {
         format!("web_config_file={web:?}"),
         "slurm.jobs.labels=[\"user\", \"account\", \"partition\"]".to_owned(),
         "slurm.jobs.user=\"name\"".to_owned(),
+        "slurm.jobs.node=\"n0\"".to_owned(),
+        "slurm.jobs.hooks=\"/run/nodewarden/jobs\"".to_owned(),
         "slurm.jobs.salt=\"canary-4711-secret\"".to_owned(),
         "health.operators=[\"canary-operator\"]".to_owned(),
         "health.expect.mounts=[\"/canary/expected\"]".to_owned(),
@@ -167,7 +169,10 @@ fn no_name_of_a_user_job_path_host_or_secret_is_in_a_bundle() {
     assert_eq!(c.cli(&["pause", "--for", "1h", "--reason", "canary pause"]).0, Some(0));
     // Each source has its canary: otherwise the test would prove nothing.
     for part in ["mountpoint=\"/lustre/canaryfs\"", "user=\"canary-ada\"", "account=\"canary-proja\"", JOB, "netdev=\"canaryif0\""] {
-        c.until(part, |n| page(n).contains(part));
+        let shown = testkit::wait::until_true(part, LONG / 3, || page(&c).contains(part));
+        let page = page(&c);
+        let jobs: Vec<&str> = page.lines().filter(|line| line.contains("slurm")).collect();
+        assert!(shown.is_ok(), "{part}: {jobs:#?}");
     }
     let status = c.try_status().unwrap().to_string();
     for part in ["canary ordered", "canary pause", "canary fan", "canary-dm", "site-canary"] {
