@@ -29,12 +29,27 @@ pub(super) use ask::reader;
 
 /// What is in no bundle, and why.
 const LEFT_OUT: [(&str, &str); 6] = [
-    ("log", "the texts of nodewarden's log hold paths, names and errors of programs; no list of fixed texts exists"),
-    ("kernel log", "its lines name processes, users and servers; events.json has what nodewarden made of them"),
-    ("jobs", "only their pseudonyms are in the readings and in the incidents"),
-    ("texts", "reasons, comments, acknowledgements, error texts, evidence other than a metric's value"),
+    (
+        "log",
+        "the texts of nodewarden's log hold paths, names and errors of programs; no list of fixed texts exists",
+    ),
+    (
+        "kernel log",
+        "its lines name processes, users and servers; events.json has what nodewarden made of them",
+    ),
+    (
+        "jobs",
+        "only their pseudonyms are in the readings and in the incidents",
+    ),
+    (
+        "texts",
+        "reasons, comments, acknowledgements, error texts, evidence other than a metric's value",
+    ),
     ("audit trail", "it names operators and has their reasons"),
-    ("devices other than RDMA", "the recording has files of /sys/class/infiniband only"),
+    (
+        "devices other than RDMA",
+        "the recording has files of /sys/class/infiniband only",
+    ),
 ];
 
 /// The arguments of `nodewarden bundle`.
@@ -67,16 +82,29 @@ pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {
 
     let status = ask::daemon(&run_dir, Request::Status, super::status::of);
     let of_status = status.as_ref().map_err(|why| *why);
-    add(Part::json("status", of_status.map(|s| node::status(s, &mut names))));
-    add(Part::json("incidents", of_status.map(|s| node::incidents(s, &mut names))));
-    add(Part::json("events", of_status.map(|s| node::events(s, &mut names))));
+    add(Part::json(
+        "status",
+        of_status.map(|s| node::status(s, &mut names)),
+    ));
+    add(Part::json(
+        "incidents",
+        of_status.map(|s| node::incidents(s, &mut names)),
+    ));
+    add(Part::json(
+        "events",
+        of_status.map(|s| node::events(s, &mut names)),
+    ));
     let page = ask::daemon(&run_dir, Request::Readings, |reply| match reply {
         Reply::Readings(page) => Some(page),
         _ => None,
     });
     let readings = page.map(|page| readings::reduced(&page, &mut names));
     let read = readings.as_ref().map_err(|why| *why);
-    add(Part::of("readings", "readings.prom", read.map(|r| r.page.clone().into_bytes())));
+    add(Part::of(
+        "readings",
+        "readings.prom",
+        read.map(|r| r.page.clone().into_bytes()),
+    ));
     let versions = json!({
         "nodewarden": env!("CARGO_PKG_VERSION"),
         "daemon": of_status.ok().map(|s| names::word(&s.version)),
@@ -89,7 +117,10 @@ pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {
     let reduced = configuration.as_ref().map(settings::reduced).map_err(|why| *why);
     add(Part::json("configuration", reduced));
     let recording = ask::recording(&env.sysroot, &configuration, &mut names);
-    add(Part { name: "recording", content: recording });
+    add(Part {
+        name: "recording",
+        content: recording,
+    });
 
     let manifest = json!({
         "format": 1,
@@ -115,7 +146,11 @@ fn kernel(env: &Env) -> Option<String> {
 
 /// One line of progress.
 fn report(part: &Part) {
-    let outcome: Result<String, Absent> = part.content.as_ref().map(|_| size(part.bytes())).map_err(|why| *why);
+    let outcome: Result<String, Absent> = part
+        .content
+        .as_ref()
+        .map(|_| size(part.bytes()))
+        .map_err(|why| *why);
     match outcome {
         Ok(size) => screen::note(&format!("{} ... {size}", part.name)),
         Err(why) => screen::note(&format!("{} ... absent: {why}", part.name)),

@@ -35,7 +35,11 @@ pub struct PortRecording {
 type Fits = fn(&str) -> bool;
 
 /// Files of a device.
-const OF_DEVICE: [(&str, Fits); 3] = [("board_id", is_model), ("fw_ver", is_version), ("hca_type", is_model)];
+const OF_DEVICE: [(&str, Fits); 3] = [
+    ("board_id", is_model),
+    ("fw_ver", is_version),
+    ("hca_type", is_model),
+];
 
 /// Files of a port.
 const OF_PORT: [(&str, Fits); 4] = [
@@ -81,7 +85,11 @@ fn port(place: &PortLocation) -> PortRecording {
     PortRecording {
         device: place.device.clone(),
         pci: place.function.pci.clone(),
-        driver: if drivers::has_table(driver) { driver.clone() } else { String::new() },
+        driver: if drivers::has_table(driver) {
+            driver.clone()
+        } else {
+            String::new()
+        },
         files,
     }
 }
@@ -126,7 +134,14 @@ fn is_state(text: &str) -> bool {
 
 fn is_physical_state(text: &str) -> bool {
     let words = [
-        "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp", "LinkErrorRecovery", "Phy Test", "<unknown>",
+        "Sleep",
+        "Polling",
+        "Disabled",
+        "PortConfigurationTraining",
+        "LinkUp",
+        "LinkErrorRecovery",
+        "Phy Test",
+        "<unknown>",
     ];
     is_numbered(text, &words)
 }
@@ -163,8 +178,24 @@ mod tests {
         assert!(is_state("4: ACTIVE") && is_physical_state("5: LinkUp") && is_rate("400 Gb/sec (4X NDR)"));
         assert!(is_rate("2.5 Gb/sec (1X SDR)") && is_rate("400 Gb/sec") && is_version("28.43.1014"));
         assert!(is_model("MT_0000000838") && is_model("MT4129") && is_count("18446744073709551615"));
-        for text in ["canary", "4: canary", "400 Gb/sec (4X canary)", "canary Gb/sec", "MT_canary", "1.2-canary", "", "-1"] {
-            let any = [is_state, is_physical_state, is_rate, is_version, is_model, is_count];
+        for text in [
+            "canary",
+            "4: canary",
+            "400 Gb/sec (4X canary)",
+            "canary Gb/sec",
+            "MT_canary",
+            "1.2-canary",
+            "",
+            "-1",
+        ] {
+            let any = [
+                is_state,
+                is_physical_state,
+                is_rate,
+                is_version,
+                is_model,
+                is_count,
+            ];
             assert!(any.iter().all(|fits| !fits(text)), "{text}");
         }
     }

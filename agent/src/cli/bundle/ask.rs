@@ -28,7 +28,10 @@ const NO_ANSWER: Absent = "the daemon did not answer within 5 s";
 const RECORDING: Duration = Duration::from_secs(10);
 
 /// The result of a function that may block, if it comes in time. A thread that blocks ends with the process.
-pub(super) fn within<T: Send + 'static>(wait: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(super) fn within<T: Send + 'static>(
+    wait: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (to, from) = mpsc::channel();
     let thread = thread::Builder::new().name("bundle".to_owned());
     let spawned = thread.spawn(move || sys::ignore(to.send(work())));
@@ -52,7 +55,9 @@ pub(super) fn daemon<T>(
 
 fn absent(error: &Unreachable) -> Absent {
     match error.kind() {
-        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => "no daemon runs with this run directory",
+        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            "no daemon runs with this run directory"
+        }
         Some(io::ErrorKind::PermissionDenied) => "permission denied: run as root",
         Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => NO_ANSWER,
         Some(io::ErrorKind::UnexpectedEof) => "the daemon closed the connection",
@@ -103,7 +108,8 @@ pub(super) fn recording(
         sysroot: sysroot.to_owned(),
         settings: settings.clone(),
     };
-    let ports = ports(&order).map_err(|_| "the process that reads the devices failed or did not answer within 10 s")?;
+    let ports = ports(&order)
+        .map_err(|_| "the process that reads the devices failed or did not answer within 10 s")?;
     if ports.is_empty() {
         return Err("no RDMA device, or all are excluded");
     }
@@ -112,7 +118,10 @@ pub(super) fn recording(
         let device = names.rdma(&port.device);
         let folder = format!("recording/root/sys/class/infiniband/{device}");
         for (path, text) in port.files {
-            entries.insert(format!("{folder}/{path}"), Entry::File(format!("{text}\n").into_bytes()));
+            entries.insert(
+                format!("{folder}/{path}"),
+                Entry::File(format!("{text}\n").into_bytes()),
+            );
         }
         if !port.pci.is_empty() {
             let pci = names.pci(&port.pci).text();

@@ -148,7 +148,18 @@ mod tests {
 
     #[test]
     fn labels_that_name_users_and_places_are_pseudonyms() {
-        for label in ["user", "account", "jobid", "partition", "mountpoint", "fs", "node", "netdev", "serial", "uuid"] {
+        for label in [
+            "user",
+            "account",
+            "jobid",
+            "partition",
+            "mountpoint",
+            "fs",
+            "node",
+            "netdev",
+            "serial",
+            "uuid",
+        ] {
             assert!(matches!(treatment("x", label), Some(Pseudonym(_))), "{label}");
         }
         assert_eq!(treatment("x", "path"), None);

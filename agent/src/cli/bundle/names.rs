@@ -205,8 +205,26 @@ fn is_numbered(name: &str, words: &[&str]) -> bool {
 
 /// The names that RDMA drivers give to their devices.
 const RDMA_DRIVERS: [&str; 20] = [
-    "mlx5_", "mlx4_", "mlx5_bond_", "mlx4_bond_", "bnxt_re", "bnxt_re_bond", "irdma", "i40iw", "efa_", "erdma_", "hfi1_",
-    "hns_", "ionic_", "mana_", "qib", "qedr", "cxgb4_", "rxe", "siw", "vmw_pvrdma",
+    "mlx5_",
+    "mlx4_",
+    "mlx5_bond_",
+    "mlx4_bond_",
+    "bnxt_re",
+    "bnxt_re_bond",
+    "irdma",
+    "i40iw",
+    "efa_",
+    "erdma_",
+    "hfi1_",
+    "hns_",
+    "ionic_",
+    "mana_",
+    "qib",
+    "qedr",
+    "cxgb4_",
+    "rxe",
+    "siw",
+    "vmw_pvrdma",
 ];
 
 /// The beginnings of the names that udev makes of PCI addresses: `rocep129s0f1`.
@@ -250,10 +268,25 @@ mod tests {
     #[test]
     fn names_of_hardware_stay_and_names_of_people_do_not() {
         let mut names = Names::default();
-        for name in ["mlx5_0", "mlx5_bond_12", "bnxt_re1", "rocep129s0f1", "ibp24s0", "efa_0"] {
+        for name in [
+            "mlx5_0",
+            "mlx5_bond_12",
+            "bnxt_re1",
+            "rocep129s0f1",
+            "ibp24s0",
+            "efa_0",
+        ] {
             assert_eq!(names.rdma(name), name);
         }
-        for name in ["canary", "mlx5_canary", "mlx5_", "rocecanary", "ibp", "ibpcanary", "rxe_eth0"] {
+        for name in [
+            "canary",
+            "mlx5_canary",
+            "mlx5_",
+            "rocecanary",
+            "ibp",
+            "ibpcanary",
+            "rxe_eth0",
+        ] {
             assert!(names.rdma(name).starts_with("rdma-"), "{name}");
         }
         assert_eq!(names.gpu("GPU-6f1c2f0e"), "gpu-1");
@@ -298,13 +331,32 @@ mod tests {
 
     #[test]
     fn words_have_no_paths_addresses_or_quotes() {
-        for text in ["NVIDIA H100 80GB HBM3", "96.00.9F.00.01", "1g.10gb+me", "", "row remapper (SRAM)"] {
+        for text in [
+            "NVIDIA H100 80GB HBM3",
+            "96.00.9F.00.01",
+            "1g.10gb+me",
+            "",
+            "row remapper (SRAM)",
+        ] {
             assert_eq!(word(text), text);
         }
-        for text in ["/home/canary", "canary@site", "\"canary\"", "a=b", "caf\u{e9}", &"x".repeat(65)] {
+        for text in [
+            "/home/canary",
+            "canary@site",
+            "\"canary\"",
+            "a=b",
+            "caf\u{e9}",
+            &"x".repeat(65),
+        ] {
             assert_eq!(word(text), WITHHELD, "{text}");
         }
-        assert_eq!((number("0x10de"), number("+Inf"), number("canary")), ("0x10de".into(), "+Inf".into(), WITHHELD.into()));
-        assert_eq!((incident("k3v7qzpa"), incident("canary")), ("k3v7qzpa".into(), WITHHELD.into()));
+        assert_eq!(
+            (number("0x10de"), number("+Inf"), number("canary")),
+            ("0x10de".into(), "+Inf".into(), WITHHELD.into())
+        );
+        assert_eq!(
+            (incident("k3v7qzpa"), incident("canary")),
+            ("k3v7qzpa".into(), WITHHELD.into())
+        );
     }
 }

@@ -11,7 +11,16 @@ use model::ledger::{Count, Ledger};
 
 /// The states of a drain.
 const DRAINS: [&str; 10] = [
-    "none", "wanted", "withheld", "held", "foreign", "writing", "drained", "lifting", "overridden", "unproven",
+    "none",
+    "wanted",
+    "withheld",
+    "held",
+    "foreign",
+    "writing",
+    "drained",
+    "lifting",
+    "overridden",
+    "unproven",
 ];
 
 /// Verdict, drain, hardware, collectors and workers.
@@ -264,8 +273,12 @@ fn xids(ledger: &Ledger, names: &mut Names) -> Value {
         let one = |(code, n): (&u32, &Count)| {
             let reports = ledger.xid_reports.get(gpu).and_then(|codes| codes.get(code));
             let reports = reports.into_iter().flatten();
-            let reports: serde_json::Map<_, _> = reports.map(|(source, n)| (word(source), json!(n))).collect();
-            counted(json!({ "gpu": names.gpu(gpu), "xid": code, "reports": reports }), *n)
+            let reports: serde_json::Map<_, _> =
+                reports.map(|(source, n)| (word(source), json!(n))).collect();
+            counted(
+                json!({ "gpu": names.gpu(gpu), "xid": code, "reports": reports }),
+                *n,
+            )
         };
         codes.iter().map(one).collect()
     })
@@ -313,10 +326,16 @@ mod tests {
             since: 1,
             until: 2,
         });
-        status.view.ledger.kernel_lines =
-            [(canary(), [(canary(), [(canary(), Count::default())].into())].into())].into();
-        status.view.ledger.rdma_events =
-            [(canary(), [(canary(), [(canary(), Count::default())].into())].into())].into();
+        status.view.ledger.kernel_lines = [(
+            canary(),
+            [(canary(), [(canary(), Count::default())].into())].into(),
+        )]
+        .into();
+        status.view.ledger.rdma_events = [(
+            canary(),
+            [(canary(), [(canary(), Count::default())].into())].into(),
+        )]
+        .into();
         status.gpus.push(GpuView {
             gpu: canary(),
             pci: canary(),
@@ -346,8 +365,15 @@ mod tests {
         for i in &mut status.view.incidents {
             i.check = canary();
             for text in [
-                &mut i.subject, &mut i.subject_name, &mut i.detail, &mut i.meaning, &mut i.clears, &mut i.pci, &mut i.act,
-                &mut i.state, &mut i.id,
+                &mut i.subject,
+                &mut i.subject_name,
+                &mut i.detail,
+                &mut i.meaning,
+                &mut i.clears,
+                &mut i.pci,
+                &mut i.act,
+                &mut i.state,
+                &mut i.id,
             ] {
                 *text = canary();
             }
@@ -356,7 +382,10 @@ mod tests {
             for finding in &mut i.findings {
                 finding.detail = canary();
                 finding.jobs = vec![canary()];
-                finding.evidence = vec![canary(), format!("mount_read_only{{mountpoint=\"{}\"}} 1 expected 0", canary())];
+                finding.evidence = vec![
+                    canary(),
+                    format!("mount_read_only{{mountpoint=\"{}\"}} 1 expected 0", canary()),
+                ];
             }
         }
         for gpu in &mut status.gpus {
@@ -366,10 +395,16 @@ mod tests {
         for collector in &mut status.collectors {
             collector.text = canary();
             collector.reason = canary();
-            collector.troubled = vec![crate::http::control::DeviceView { subject: canary(), text: canary() }];
+            collector.troubled = vec![crate::http::control::DeviceView {
+                subject: canary(),
+                text: canary(),
+            }];
         }
         for worker in &mut status.workers {
-            worker.lease = Some(crate::http::control::LeaseView { by: canary(), left: Some(1) });
+            worker.lease = Some(crate::http::control::LeaseView {
+                by: canary(),
+                left: Some(1),
+            });
         }
         status
     }
@@ -387,8 +422,17 @@ mod tests {
             assert!(!part.to_string().contains("canary"), "{part:#}");
         }
         let incident = &parts[1][0];
-        assert_eq!((&incident["acknowledged"], &incident["history"][incident["history"].as_array().unwrap().len() - 1]), (&json!(7), &json!(8)));
-        assert_eq!(incident["findings"][0]["evidence"][0]["metric"], "mount_read_only");
+        assert_eq!(
+            (
+                &incident["acknowledged"],
+                &incident["history"][incident["history"].as_array().unwrap().len() - 1]
+            ),
+            (&json!(7), &json!(8))
+        );
+        assert_eq!(
+            incident["findings"][0]["evidence"][0]["metric"],
+            "mount_read_only"
+        );
         assert_eq!(incident["findings"][0]["evidence"][0]["value"], 1.0);
         assert_eq!(parts[0]["pause"], json!({ "since": 1, "until": 2 }));
     }

@@ -96,7 +96,10 @@ mod tests {
     #[test]
     fn the_default_name_has_the_time_in_utc_only() {
         let now = Timestamp::from_second(1_767_323_045).unwrap();
-        assert_eq!(default_name(now), Path::new("nodewarden-bundle-20260102T030405Z.tar.gz"));
+        assert_eq!(
+            default_name(now),
+            Path::new("nodewarden-bundle-20260102T030405Z.tar.gz")
+        );
     }
 
     #[test]

@@ -27,9 +27,15 @@ pub(super) fn reduced(settings: &Settings) -> Value {
         } else {
             shown(&key.kind, &value)
         };
-        Some((key.name.to_owned(), json!({ "value": shown, "set": settings.is_set(key) })))
+        Some((
+            key.name.to_owned(),
+            json!({ "value": shown, "set": settings.is_set(key) }),
+        ))
     };
-    config::keys().filter_map(one).collect::<serde_json::Map<_, _>>().into()
+    config::keys()
+        .filter_map(one)
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// A text of digits, points and units.
@@ -74,7 +80,8 @@ fn shown(kind: &Kind, value: &toml::Value) -> Value {
         }
         (Kind::Record { fields, optional, .. }, toml::Value::Table(table)) => {
             let fields = fields.iter().chain(*optional);
-            let set = fields.filter_map(|(name, kind)| Some(((*name).to_owned(), shown(kind, table.get(*name)?))));
+            let set =
+                fields.filter_map(|(name, kind)| Some(((*name).to_owned(), shown(kind, table.get(*name)?))));
             set.collect::<serde_json::Map<_, _>>().into()
         }
         _ => json!(SET),
@@ -87,7 +94,11 @@ mod tests {
 
     fn of(sets: &[&str]) -> Value {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-        reduced(&config::read(Some(std::path::Path::new("/dev/null")), &sets).unwrap().settings)
+        reduced(
+            &config::read(Some(std::path::Path::new("/dev/null")), &sets)
+                .unwrap()
+                .settings,
+        )
     }
 
     #[test]

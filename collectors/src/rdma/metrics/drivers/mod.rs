@@ -175,7 +175,9 @@ pub(in crate::rdma) fn has_table(driver: &str) -> bool {
 /// Whether a counter of this name is in any table.
 pub(in crate::rdma) fn is_counter(word: &str) -> bool {
     let prefixes = DRIVERS.iter().filter_map(|d| d.prefix);
-    let mut plain = prefixes.filter_map(|prefix| word.strip_prefix(prefix)).chain([word]);
+    let mut plain = prefixes
+        .filter_map(|prefix| word.strip_prefix(prefix))
+        .chain([word]);
     let own = DRIVERS.iter().flat_map(|d| [d.port, d.device, d.pma]).flatten();
     own.chain(pma::ROWS).chain(ext::ROWS).any(|row| row.file == word)
         || plain.any(|word| hw::ROWS.iter().chain(optional::ROWS).any(|row| row.file == word))
