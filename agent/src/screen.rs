@@ -91,6 +91,12 @@ pub(crate) fn complain(text: &str) {
     }
 }
 
+/// Writes one line of progress to stderr.
+pub(crate) fn note(text: &str) {
+    let mut err = io::stderr().lock();
+    sys::ignore(writeln!(err, "{}", clean(text)));
+}
+
 /// A time in local time.
 pub(crate) fn time(at: i64) -> String {
     local(at, "%Y-%m-%d %H:%M:%S")

@@ -25,6 +25,8 @@ const SHOW_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Unreachable {
     path: String,
     reason: String,
+    /// The error of the call; `None` for a reply of an unexpected kind.
+    kind: Option<io::ErrorKind>,
 }
 
 /// Sends one request and waits for its reply.
@@ -117,6 +119,7 @@ impl Connection {
             Err(e) => Err(Unreachable {
                 path,
                 reason: reason(&e, patience),
+                kind: Some(e.kind()),
             }),
         }
     }
@@ -131,6 +134,7 @@ impl Connection {
         exchange(&mut self.stream, request).map_err(|e| Unreachable {
             path: self.path.clone(),
             reason: reason(&e, self.patience),
+            kind: Some(e.kind()),
         })
     }
 }
@@ -188,7 +192,13 @@ impl Unreachable {
         Self {
             path: run_dir.join(SOCKET).display().to_string(),
             reason: "unexpected kind of reply; does the daemon have another version?".to_owned(),
+            kind: None,
         }
+    }
+
+    /// The kind of the error, without its text, which has a path.
+    pub(super) const fn kind(&self) -> Option<io::ErrorKind> {
+        self.kind
     }
 }
 

@@ -146,6 +146,7 @@ mod tests {
         };
         let text = summary(&Read {
             loaded: Loaded { config, xids: None },
+            settings: collectors::Settings::default(),
             files: Vec::new(),
             set: [("rdma.exclude", place)].into(),
         });

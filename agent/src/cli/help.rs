@@ -187,6 +187,24 @@ Examples:
   nodewarden profile learn > 50-profile.toml
   nodewarden config check --config 50-profile.toml";
 
+/// Of `bundle`.
+pub(super) const BUNDLE: &str = "\
+Writes one .tar.gz, readable by its owner only. Run it as root: readings and configuration need it.
+In it: versions, configuration (numbers and known words), verdict, incidents, counts of events,
+readings, and files of RDMA ports that `nodewarden metrics --sysroot` reads back.
+Not in it: logs, texts, and names of users, jobs, hosts, networks, mounts and files. GPUs, jobs and
+mounts have numbers instead, such as gpu-1. manifest.json lists the parts, what is left out, and why.
+A part that does not answer in time is absent; the others are written.
+
+Exit codes:
+  0  the bundle is written, even if parts are absent
+  1  the file exists or cannot be written
+
+Examples:
+  nodewarden bundle
+  nodewarden bundle --output - | ssh desk 'cat > node.tar.gz'
+  tar -xzOf nodewarden-bundle-*.tar.gz nodewarden-bundle/manifest.json";
+
 /// Of `completions`.
 pub(super) const COMPLETIONS: &str = "\
 Examples:

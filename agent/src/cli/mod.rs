@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod bundle;
 mod check;
 mod client;
 mod cluster;
@@ -82,12 +83,17 @@ enum Command {
     /// Print what this node has, as a configuration that expects it.
     #[command(subcommand, after_long_help = help::PROFILE)]
     Profile(profile::ProfileCommand),
+    /// Pack what vendors and developers need to understand this node, without names of users, jobs, hosts and paths.
+    #[command(after_long_help = help::BUNDLE)]
+    Bundle(bundle::BundleArgs),
     /// Print a completion script for a shell.
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(shell::CompletionsArgs),
     /// Write the manual pages into a folder.
     #[command(hide = true)]
     Man(shell::ManArgs),
+    #[command(hide = true)]
+    BundleReader,
     #[command(hide = true)]
     MetricsReader(metrics::MetricsArgs),
     #[command(hide = true)]
@@ -169,6 +175,8 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::Hook(command) => Ok(hook::hook(&command)),
         Command::Config(command) => config::config(&command),
         Command::Profile(command) => profile::profile(&command),
+        Command::Bundle(args) => bundle::bundle(&args),
+        Command::BundleReader => bundle::reader(),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Worker(passed) => crate::worker::main(passed.args),

@@ -24,6 +24,8 @@ pub type KnownCheck<'a> = (&'a str, Mode);
 pub struct Parsed {
     /// The configuration.
     pub config: Config,
+    /// The values that are set.
+    pub settings: Settings,
     /// The files that were read, in order.
     pub files: Vec<PathBuf>,
     /// Where each key was set last, by its name.
@@ -116,7 +118,14 @@ pub(super) fn load(
     }
     let collectors = settings.of(specs.iter().flat_map(|spec| spec.keys).copied());
     match Config::of(&settings, collectors) {
-        Ok(config) if problems.is_empty() => return Ok(Parsed { config, files, set }),
+        Ok(config) if problems.is_empty() => {
+            return Ok(Parsed {
+                config,
+                settings,
+                files,
+                set,
+            });
+        }
         Ok(_) => {}
         Err(error) => problems.push(Problem {
             place: Place::nowhere(),

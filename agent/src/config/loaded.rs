@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use collectors::Settings;
 use collectors::sys::root;
 use health::checks;
 use health::policy::Policy;
@@ -35,6 +36,8 @@ impl Loaded {
 pub struct Read {
     /// The configuration.
     pub loaded: Loaded,
+    /// The values that are set.
+    pub settings: Settings,
     /// The files.
     pub files: Vec<PathBuf>,
     /// Where each key was last set, by its name.
@@ -107,6 +110,16 @@ impl Origin {
         }
     }
 
+    /// The file and the options of the last start since boot that had a good configuration. `None`: there was none, or this
+    /// user may not read the run directory's folder of root.
+    pub fn of_last_start(run: &Path) -> Option<(Option<PathBuf>, Vec<String>)> {
+        let path = Self::new(None, Vec::new(), run.to_owned()).last_good();
+        let text = store::load_own(&path).ok()??;
+        let (_, file, sets, _): (String, Option<PathBuf>, Vec<String>, serde_json::Value) =
+            serde_json::from_str(&text).ok()?;
+        Some((file, sets))
+    }
+
     /// The last good configuration of an earlier start with the same build and options since boot. With other options
     /// the user expects to see the error.
     pub fn kept(&self) -> Option<Loaded> {
@@ -139,6 +152,7 @@ pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
     loaded.policy()?;
     Ok(Read {
         loaded,
+        settings: parsed.settings,
         files: parsed.files,
         set: parsed.set,
     })

@@ -16,6 +16,7 @@
 mod common;
 
 mod audit;
+mod bundle;
 mod cluster;
 mod controller;
 mod crash;

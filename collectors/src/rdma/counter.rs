@@ -123,7 +123,7 @@ pub(super) fn of(
 }
 
 /// The files of a folder; none if the driver has no such folder.
-fn names(folder: &Path) -> Result<Vec<String>, Error> {
+pub(super) fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let mut names = root::list(folder)?.unwrap_or_default();
     names.retain(|n| n.len() <= 128 && !n.chars().any(char::is_control));
     Ok(names)

@@ -14,6 +14,7 @@ mod hub;
 pub mod metrics;
 pub(crate) mod netlink_port;
 pub(crate) mod port;
+pub mod recording;
 pub(crate) mod scan;
 pub(crate) mod settings;
 pub(crate) mod setup;

@@ -8,6 +8,7 @@ pub mod mounts;
 pub mod ports;
 mod profile;
 mod proto;
+mod readings;
 mod refused;
 pub mod release;
 pub(crate) mod users;
@@ -187,6 +188,8 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
         Request::Unpause { reason } => order(Ok(OrderVerb::Resume), &reason, uid, core).await,
         Request::Jobs => Reply::Jobs(viewer.jobs()),
         Request::Profile => profile::learn(&page, core.now()),
+        Request::Readings if may_order(uid, core) => readings::of(core).await,
+        Request::Readings => Reply::Refused(not_permitted(uid)),
         // They belong to a connection, not to a request.
         Request::Release { .. } | Request::Resume => Reply::Refused("not possible in this state".to_owned()),
     }

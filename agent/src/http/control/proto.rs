@@ -68,6 +68,8 @@ pub enum Request {
     Jobs,
     /// What the node has now, as a profile.
     Profile,
+    /// The page of metrics of the tiers core and detail; for those who may give orders.
+    Readings,
 }
 
 /// A reply, one line.
@@ -82,6 +84,8 @@ pub enum Reply {
     Jobs(JobsView),
     /// To `profile`.
     Profile(Box<Profile>),
+    /// To `readings`: the page in Prometheus' text format.
+    Readings(String),
     /// An order was carried out: one line.
     Done(String),
     /// Refused, with the reason.

@@ -22,9 +22,12 @@ impl Asked {
             Request::Release { .. } => ("release", None),
             Request::Pause { .. } => ("pause", None),
             Request::Unpause { .. } => ("resume", None),
-            Request::Status | Request::Why { .. } | Request::Resume | Request::Jobs | Request::Profile => {
-                return None;
-            }
+            Request::Status
+            | Request::Why { .. }
+            | Request::Resume
+            | Request::Jobs
+            | Request::Profile
+            | Request::Readings => return None,
         };
         let incident = id.and_then(|id| IncidentId::parse(id));
         Some(Self { verb, incident })

@@ -167,6 +167,22 @@ impl Words {
     }
 }
 
+/// Whether a driver, by its name in `device/driver`, has a table.
+pub(in crate::rdma) fn has_table(driver: &str) -> bool {
+    DRIVERS.iter().any(|d| d.names.contains(&driver))
+}
+
+/// Whether a counter of this name is in any table.
+pub(in crate::rdma) fn is_counter(word: &str) -> bool {
+    let prefixes = DRIVERS.iter().filter_map(|d| d.prefix);
+    let mut plain = prefixes
+        .filter_map(|prefix| word.strip_prefix(prefix))
+        .chain([word]);
+    let own = DRIVERS.iter().flat_map(|d| [d.port, d.device, d.pma]).flatten();
+    own.chain(pma::ROWS).chain(ext::ROWS).any(|row| row.file == word)
+        || plain.any(|word| hw::ROWS.iter().chain(optional::ROWS).any(|row| row.file == word))
+}
+
 fn is_match(pattern: &str, word: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => word.starts_with(begin),

@@ -1,0 +1,182 @@
+//! Bounded waits: for the daemon, for the configuration's files, and for the drivers behind the recording.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use collectors::rdma::recording::{self, PortRecording};
+use collectors::{Env, Settings};
+use serde::{Deserialize, Serialize};
+use sys::fork;
+
+use super::names::Names;
+use super::pack::{Absent, Entry};
+use crate::cli::client::{self, Unreachable};
+use crate::http::control::{Reply, Request};
+
+/// The wait for one answer of the daemon, and for the files of the configuration.
+const WAIT: Duration = Duration::from_secs(5);
+/// The same for people.
+const NO_ANSWER: Absent = "the daemon did not answer within 5 s";
+/// The wait for all files of the recording.
+const RECORDING: Duration = Duration::from_secs(10);
+
+/// The result of a function that may block, if it comes in time. A thread that blocks ends with the process.
+pub(super) fn within<T: Send + 'static>(
+    wait: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (to, from) = mpsc::channel();
+    let thread = thread::Builder::new().name("bundle".to_owned());
+    let spawned = thread.spawn(move || sys::ignore(to.send(work())));
+    spawned.ok()?;
+    from.recv_timeout(wait).ok()
+}
+
+/// The daemon's answer to a request.
+pub(super) fn daemon<T>(
+    run_dir: &Path,
+    request: Request,
+    take: impl FnOnce(Reply) -> Option<T>,
+) -> Result<T, Absent> {
+    let dir = run_dir.to_owned();
+    let reply = within(WAIT, move || client::ask_within(&dir, &request, WAIT)).ok_or(NO_ANSWER)?;
+    match reply.map_err(|error| absent(&error))? {
+        Reply::Refused(_) => Err("the daemon refused it: run as root or as a user of health.operators"),
+        reply => take(reply).ok_or("the daemon has another version"),
+    }
+}
+
+fn absent(error: &Unreachable) -> Absent {
+    match error.kind() {
+        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            "no daemon runs with this run directory"
+        }
+        Some(io::ErrorKind::PermissionDenied) => "permission denied: run as root",
+        Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => NO_ANSWER,
+        Some(io::ErrorKind::UnexpectedEof) => "the daemon closed the connection",
+        Some(io::ErrorKind::InvalidData) | None => "the daemon has another version",
+        Some(_) => "the daemon's socket failed",
+    }
+}
+
+/// The configuration, by the file and options of the daemon's last start. The files may have changed since.
+pub(super) fn configuration(run_dir: &Path) -> Result<Settings, Absent> {
+    let run_dir = run_dir.to_owned();
+    let read = within(WAIT, move || {
+        let (file, sets) = crate::config::Origin::of_last_start(&run_dir).unwrap_or_default();
+        crate::config::read(file.as_deref(), &sets)
+    });
+    match read {
+        Some(Ok(read)) => Ok(read.settings),
+        Some(Err(_)) => Err("the configuration has an error: see `nodewarden config check`"),
+        None => Err("the configuration's files could not be read within 5 s"),
+    }
+}
+
+/// What the child reads.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    sysroot: PathBuf,
+    settings: Settings,
+}
+
+/// What it sends, one a line.
+#[derive(Serialize, Deserialize)]
+enum Sent {
+    Port(PortRecording),
+    Failed,
+    End,
+}
+
+/// The recording, read by a child process: one that is stuck in a driver is left behind.
+pub(super) fn recording(
+    sysroot: &Path,
+    settings: &Result<Settings, Absent>,
+    names: &mut Names,
+) -> Result<Vec<(String, Entry)>, Absent> {
+    let settings = settings
+        .as_ref()
+        .map_err(|_| "the configuration could not be read, so the excluded devices are unknown")?;
+    let order = Order {
+        sysroot: sysroot.to_owned(),
+        settings: settings.clone(),
+    };
+    let ports = ports(&order)
+        .map_err(|_| "the process that reads the devices failed or did not answer within 10 s")?;
+    if ports.is_empty() {
+        return Err("no RDMA device, or all are excluded");
+    }
+    let mut entries = BTreeMap::new();
+    for port in ports {
+        let device = names.rdma(&port.device);
+        let folder = format!("recording/root/sys/class/infiniband/{device}");
+        for (path, text) in port.files {
+            entries.insert(
+                format!("{folder}/{path}"),
+                Entry::File(format!("{text}\n").into_bytes()),
+            );
+        }
+        if !port.pci.is_empty() {
+            let pci = names.pci(&port.pci).text();
+            let target = format!("../../../bus/pci/devices/{pci}");
+            entries.insert(format!("{folder}/device"), Entry::Link(target));
+            let function = format!("recording/root/sys/bus/pci/devices/{pci}");
+            if !port.driver.is_empty() {
+                let target = format!("../../drivers/{}", port.driver);
+                entries.insert(format!("{function}/driver"), Entry::Link(target));
+            }
+        }
+    }
+    Ok(entries.into_iter().collect())
+}
+
+fn ports(order: &Order) -> io::Result<Vec<PortRecording>> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    fork::start_self(&["bundle-reader"], theirs.as_fd(), &[])?;
+    drop(theirs);
+    let until = Instant::now() + RECORDING;
+    ours.set_write_timeout(Some(RECORDING))?;
+    ours.write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())?;
+    let mut reader = BufReader::new(ours);
+    let mut ports = Vec::new();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        reader.get_ref().set_read_timeout(Some(left))?;
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        match serde_json::from_str(&line)? {
+            Sent::Port(port) => ports.push(port),
+            Sent::Failed => return Err(io::ErrorKind::Other.into()),
+            Sent::End => return Ok(ports),
+        }
+    }
+}
+
+/// The child: reads the devices and sends their files.
+pub(in crate::cli) fn reader() -> anyhow::Result<ExitCode> {
+    let socket = sys::stdin_socket()?;
+    let mut line = String::new();
+    BufReader::new(&socket).read_line(&mut line)?;
+    let Order { sysroot, settings } = serde_json::from_str(&line)?;
+    let send = |sent: &Sent| -> anyhow::Result<()> {
+        let mut line = serde_json::to_string(sent)?;
+        line.push('\n');
+        Ok((&socket).write_all(line.as_bytes())?)
+    };
+    let read = recording::record(&Env::with_sysroot(sysroot), &settings, |port| {
+        // Without a reader the next one fails too.
+        sys::ignore(send(&Sent::Port(port)));
+    });
+    send(if read.is_ok() { &Sent::End } else { &Sent::Failed })?;
+    Ok(ExitCode::SUCCESS)
+}

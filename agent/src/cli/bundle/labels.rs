@@ -1,0 +1,167 @@
+//! What a bundle shows of each label. A label that has no row is left out, and so is a metric without a row in nodewarden's tables.
+
+use super::names::{self, Names};
+use crate::own;
+
+/// How the value of a label is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// As it is, where it has the form of a word of a driver or of nodewarden.
+    Word,
+    /// As it is, where it is a number.
+    Number,
+    /// A GPU: its UUID as a pseudonym, its PCI address as it is.
+    Gpu,
+    /// A PCI address as it is.
+    Pci,
+    /// The name of an RDMA device where a driver made it, else a pseudonym.
+    Rdma,
+    /// The id of a check, a pseudonym for one of the site.
+    Check,
+    /// The id of an incident.
+    Incident,
+    /// By the label `subject_kind`.
+    Subject,
+    /// A pseudonym of this kind.
+    Pseudonym(&'static str),
+    /// The label is left out.
+    Dropped,
+}
+
+use Treatment::{Check, Dropped, Gpu, Incident, Number, Pci, Pseudonym, Rdma, Subject, Word};
+
+/// Every label, by name.
+#[rustfmt::skip]
+pub(super) static LABELS: &[(&str, Treatment)] = &[
+    ("account", Pseudonym("account")), ("act", Word), ("address", Pseudonym("address")), ("architecture", Word),
+    ("array_job", Pseudonym("job")), ("array_task", Dropped), ("aspect", Word), ("block", Word), ("board_id", Word),
+    ("boot_id", Pseudonym("boot")), ("bucket", Word), ("by", Word), ("call", Word), ("check", Check), ("class", Word),
+    ("client", Pseudonym("client")), ("clique", Number), ("clock", Word), ("cluster_uuid", Pseudonym("cluster")),
+    ("code", Word), ("collector", Word), ("command", Word), ("component", Word), ("compute", Word), ("controller", Word),
+    ("counter", Word), ("device", Rdma), ("device_id", Number), ("dimm", Word), ("dimm_label", Pseudonym("dimm")),
+    ("direction", Word), ("distance", Word), ("driver", Word), ("dscp", Number), ("ecc", Word), ("engine", Word),
+    ("entity", Pseudonym("entity")), ("entity_type", Word), ("errors", Word), ("event", Word), ("evidence", Word),
+    ("family", Word), ("feature", Word), ("firmware_version", Word), ("folder", Dropped), ("fs", Pseudonym("filesystem")),
+    ("fstype", Word), ("function", Word), ("gpfs_cluster", Pseudonym("cluster")), ("gpu", Gpu), ("gpu_instance", Word),
+    ("hca_type", Word), ("het_job", Pseudonym("job")), ("image", Word), ("in_flight", Word), ("incident", Incident),
+    ("index", Number), ("jobid", Pseudonym("job")), ("kind", Word), ("lane", Number), ("latency", Word), ("le", Number),
+    ("link", Number), ("link_layer", Word), ("location", Word), ("memory", Word), ("message", Word), ("method", Word),
+    ("minor", Number), ("mode", Word), ("mountpoint", Pseudonym("mount")), ("name", Word),
+    ("netdev", Pseudonym("interface")), ("nid", Pseudonym("interface")), ("node", Pseudonym("node")),
+    ("node_guid", Pseudonym("guid")), ("numa_node", Number), ("nvswitch", Gpu), ("oem", Word), ("op", Word),
+    ("opcode", Word), ("operation", Word), ("page", Word), ("pages", Word), ("parent", Pci), ("part", Word),
+    ("partition", Pseudonym("partition")), ("pci", Pci), ("pid", Pseudonym("process")), ("pipe", Word), ("point", Word),
+    ("policy", Word), ("pool", Pseudonym("pool")), ("port", Number), ("power", Word), ("priority", Word),
+    ("process", Word), ("profile", Word), ("reason", Word), ("release", Word), ("remote_kind", Word), ("remote_pci", Pci),
+    ("resource", Word), ("result", Word), ("revision", Word), ("scope", Word), ("sensor", Word),
+    ("serial", Pseudonym("serial")), ("server", Pseudonym("server")), ("severity", Word), ("size", Word), ("source", Word),
+    ("spares", Word), ("state", Word), ("status", Word), ("subject", Subject), ("subject_kind", Word), ("sxid", Number),
+    ("target", Pseudonym("target")), ("target_type", Word), ("trust", Word), ("user", Pseudonym("user")),
+    ("uuid", Pseudonym("instance")), ("vbios", Word), ("vendor", Word), ("vendor_id", Number), ("verdict", Word),
+    ("version", Word), ("waiter", Word), ("wchan", Word), ("worker", Word), ("xcc", Number), ("xid", Number),
+];
+
+/// Labels of single metrics, which hold something else there.
+#[rustfmt::skip]
+static SPECIAL: &[(&str, &str, Treatment)] = &[
+    // A server and path, or a block device.
+    ("mount_info", "source", Pseudonym("source")),
+];
+
+/// How a label of a metric is shown.
+pub(super) fn treatment(metric: &str, label: &str) -> Option<Treatment> {
+    let special = SPECIAL.iter().find(|(m, l, _)| (*m, *l) == (metric, label));
+    let general = || LABELS.iter().find(|(name, _)| *name == label).map(|(_, t)| *t);
+    special.map(|(_, _, t)| *t).or_else(general)
+}
+
+/// The shown value; `None`: the label is left out. `others`: the labels of the same series.
+pub(super) fn show(
+    (metric, label): (&str, &str),
+    value: &str,
+    others: &[(String, String)],
+    names: &mut Names,
+) -> Option<String> {
+    Some(match treatment(metric, label)? {
+        Word => names::word(value),
+        Number => names::number(value),
+        Gpu => names.gpu(value),
+        Pci => names.pci(value).text(),
+        Rdma => names.rdma(value),
+        Check => names.check(value),
+        Incident => names::incident(value),
+        Subject => {
+            let kind = others.iter().find(|(name, _)| name == "subject_kind");
+            names.subject(kind.map_or("", |(_, kind)| kind), value)
+        }
+        Pseudonym(kind) => names.of(kind, value),
+        Dropped => return None,
+    })
+}
+
+/// In the manifest: the labels by what is shown of them.
+pub(super) fn described() -> serde_json::Value {
+    let of = |wanted: &dyn Fn(Treatment) -> bool| -> Vec<&str> {
+        let rows = LABELS.iter().filter(|(_, treatment)| wanted(*treatment));
+        rows.map(|(name, _)| *name).collect()
+    };
+    serde_json::json!({
+        "pseudonym": of(&|t| matches!(t, Pseudonym(_) | Subject | Gpu)),
+        "dropped": of(&|t| t == Dropped),
+        "pseudonym where the form is not that of hardware": of(&|t| matches!(t, Rdma | Pci | Check)),
+        "withheld where the form is not that of a word or number": of(&|t| matches!(t, Word | Number | Incident)),
+        "pseudonym in one metric": SPECIAL
+            .iter()
+            .filter(|(_, _, t)| matches!(t, Pseudonym(_)))
+            .map(|(metric, label, _)| format!("{metric}: {label}"))
+            .collect::<Vec<String>>(),
+    })
+}
+
+/// Whether a metric is served and so may be in a bundle: histograms by the name of the family.
+pub(super) fn metric(name: &str) -> Option<&'static collectors::Metric> {
+    own::all_metrics().find(|m| m.name == name && m.tier <= collectors::Tier::Detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_label_of_a_served_metric_has_a_row() {
+        for metric in own::all_metrics().filter(|m| m.tier <= collectors::Tier::Detail) {
+            for label in metric.labels {
+                assert!(
+                    treatment(metric.name, label).is_some(),
+                    "{}: {label}: decide in LABELS what a bundle shows of it",
+                    metric.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_and_unique() {
+        let names: Vec<&str> = LABELS.iter().map(|(name, _)| *name).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+    }
+
+    #[test]
+    fn labels_that_name_users_and_places_are_pseudonyms() {
+        for label in [
+            "user",
+            "account",
+            "jobid",
+            "partition",
+            "mountpoint",
+            "fs",
+            "node",
+            "netdev",
+            "serial",
+            "uuid",
+        ] {
+            assert!(matches!(treatment("x", label), Some(Pseudonym(_))), "{label}");
+        }
+        assert_eq!(treatment("x", "path"), None);
+    }
+}
