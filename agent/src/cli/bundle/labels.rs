@@ -14,8 +14,8 @@ pub(super) enum Treatment {
     Gpu,
     /// A PCI address as it is.
     Pci,
-    /// The name of an RDMA device where a driver made it, else a pseudonym.
-    Rdma,
+    /// The name of an RDMA device or NVMe controller where a driver made it, else a pseudonym.
+    Device,
     /// The id of a check, a pseudonym for one of the site.
     Check,
     /// The id of an incident.
@@ -28,7 +28,7 @@ pub(super) enum Treatment {
     Dropped,
 }
 
-use Treatment::{Check, Dropped, Gpu, Incident, Number, Pci, Pseudonym, Rdma, Subject, Word};
+use Treatment::{Check, Device, Dropped, Gpu, Incident, Number, Pci, Pseudonym, Subject, Word};
 
 /// Every label, by name.
 #[rustfmt::skip]
@@ -38,15 +38,15 @@ pub(super) static LABELS: &[(&str, Treatment)] = &[
     ("boot_id", Pseudonym("boot")), ("bucket", Word), ("by", Word), ("call", Word), ("check", Check), ("class", Word),
     ("client", Pseudonym("client")), ("clique", Number), ("clock", Word), ("cluster_uuid", Pseudonym("cluster")),
     ("code", Word), ("collector", Word), ("command", Word), ("component", Word), ("compute", Word), ("controller", Word),
-    ("counter", Word), ("device", Rdma), ("device_id", Number), ("dimm", Word), ("dimm_label", Pseudonym("dimm")),
+    ("counter", Word), ("device", Device), ("device_id", Number), ("dimm", Word), ("dimm_label", Pseudonym("dimm")),
     ("direction", Word), ("distance", Word), ("driver", Word), ("dscp", Number), ("ecc", Word), ("engine", Word),
     ("entity", Pseudonym("entity")), ("entity_type", Word), ("errors", Word), ("event", Word), ("evidence", Word),
-    ("family", Word), ("feature", Word), ("firmware_version", Word), ("folder", Dropped), ("fs", Pseudonym("filesystem")),
+    ("family", Word), ("feature", Word), ("firmware", Word), ("firmware_version", Word), ("folder", Dropped), ("fs", Pseudonym("filesystem")),
     ("fstype", Word), ("function", Word), ("gpfs_cluster", Pseudonym("cluster")), ("gpu", Gpu), ("gpu_instance", Word),
     ("hca_type", Word), ("het_job", Pseudonym("job")), ("image", Word), ("in_flight", Word), ("incident", Incident),
-    ("index", Number), ("jobid", Pseudonym("job")), ("kind", Word), ("lane", Number), ("latency", Word), ("le", Number),
+    ("index", Number), ("jobid", Pseudonym("job")), ("kind", Word), ("lane", Number), ("latency", Word), ("le", Number), ("level", Number),
     ("link", Number), ("link_layer", Word), ("location", Word), ("memory", Word), ("message", Word), ("method", Word),
-    ("minor", Number), ("mode", Word), ("mountpoint", Pseudonym("mount")), ("name", Word),
+    ("minor", Number), ("mode", Word), ("model", Word), ("mountpoint", Pseudonym("mount")), ("name", Word),
     ("netdev", Pseudonym("interface")), ("nid", Pseudonym("interface")), ("node", Pseudonym("node")),
     ("node_guid", Pseudonym("guid")), ("numa_node", Number), ("nvswitch", Gpu), ("oem", Word), ("op", Word),
     ("opcode", Word), ("operation", Word), ("page", Word), ("pages", Word), ("parent", Pci), ("part", Word),
@@ -56,9 +56,9 @@ pub(super) static LABELS: &[(&str, Treatment)] = &[
     ("resource", Word), ("result", Word), ("revision", Word), ("scope", Word), ("sensor", Word),
     ("serial", Pseudonym("serial")), ("server", Pseudonym("server")), ("severity", Word), ("size", Word), ("source", Word),
     ("spares", Word), ("state", Word), ("status", Word), ("subject", Subject), ("subject_kind", Word), ("sxid", Number),
-    ("target", Pseudonym("target")), ("target_type", Word), ("trust", Word), ("user", Pseudonym("user")),
+    ("target", Pseudonym("target")), ("target_type", Word), ("transport", Word), ("trust", Word), ("user", Pseudonym("user")),
     ("uuid", Pseudonym("instance")), ("vbios", Word), ("vendor", Word), ("vendor_id", Number), ("verdict", Word),
-    ("version", Word), ("waiter", Word), ("wchan", Word), ("worker", Word), ("xcc", Number), ("xid", Number),
+    ("version", Word), ("waiter", Word), ("warning", Word), ("wchan", Word), ("worker", Word), ("xcc", Number), ("xid", Number),
 ];
 
 /// Labels of single metrics, which hold something else there.
@@ -87,7 +87,7 @@ pub(super) fn show(
         Number => names::number(value),
         Gpu => names.gpu(value),
         Pci => names.pci(value).text(),
-        Rdma => names.rdma(value),
+        Device => names.device(value),
         Check => names.check(value),
         Incident => names::incident(value),
         Subject => {
@@ -108,7 +108,7 @@ pub(super) fn described() -> serde_json::Value {
     serde_json::json!({
         "pseudonym": of(&|t| matches!(t, Pseudonym(_) | Subject | Gpu)),
         "dropped": of(&|t| t == Dropped),
-        "pseudonym where the form is not that of hardware": of(&|t| matches!(t, Rdma | Pci | Check)),
+        "pseudonym where the form is not that of hardware": of(&|t| matches!(t, Device | Pci | Check)),
         "withheld where the form is not that of a word or number": of(&|t| matches!(t, Word | Number | Incident)),
         "pseudonym in one metric": SPECIAL
             .iter()

@@ -40,6 +40,15 @@ impl Names {
         &self.counts
     }
 
+    /// What the label `device` names: an NVMe controller, or an RDMA device.
+    pub(super) fn device(&mut self, name: &str) -> String {
+        if is_numbered(name, &["nvme"]) {
+            name.to_owned()
+        } else {
+            self.rdma(name)
+        }
+    }
+
     /// A GPU: `gpu-1` for its UUID, `pci:<address>` as it is.
     pub(super) fn gpu(&mut self, name: &str) -> String {
         match name.strip_prefix("pci:") {
