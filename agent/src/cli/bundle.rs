@@ -1,6 +1,6 @@
 //! `nodewarden bundle`: packs what a vendor or a developer needs to understand this node, and nothing about its users or its site.
 //!
-//! What is in it is listed, field by field and label by label. Nothing is searched for words that must not be in it.
+//! Its contents are listed, field by field and label by label. Nothing is searched for words that must not be in it.
 
 mod ask;
 mod labels;
@@ -27,7 +27,7 @@ use pack::{Absent, Part};
 
 pub(super) use ask::reader;
 
-/// What is in no bundle, and why.
+/// Parts that no bundle has, and why.
 const LEFT_OUT: [(&str, &str); 6] = [
     (
         "log",

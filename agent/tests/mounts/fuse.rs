@@ -14,7 +14,7 @@ const FIRST: Duration = Duration::from_secs(150);
 /// The first probe, 125 s without an answer, 2 min of readings, and as much again.
 const FOUND: Duration = Duration::from_secs(720);
 
-/// The node's list of mounts: the root filesystem, and this folder as NFS, with so many bind mounts of it elsewhere.
+/// The node's list of mounts: the root filesystem, and this folder as NFS, with this number of bind mounts of it elsewhere.
 fn list_mounts(node: &Node, mount: &FuseHang, binds: usize) {
     let point = mount.dir().display();
     let device = mount.mounted().connection();
@@ -84,7 +84,7 @@ fn a_filesystem_that_does_not_answer_costs_only_its_own_values() {
     until_true("the old worker has ended", LONG, has_ended).unwrap();
 }
 
-/// Minutes: what a person is told of it, and that it ends.
+/// Takes minutes: the finding comes and ends.
 #[test]
 fn in_full_a_filesystem_that_does_not_answer_is_a_finding_until_it_answers() {
     let mut node = Node::new();

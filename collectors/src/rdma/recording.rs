@@ -1,5 +1,5 @@
 //! A copy of the files of RDMA ports that names no person and no host: files of a fixed list of names, whose content is a number,
-//! a word of the kernel or a version. The rdma collector reads it back with `--sysroot`.
+//! one of the kernel's words or a version. The rdma collector reads it back with `--sysroot`.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,7 +6,7 @@ use crate::own;
 /// How the value of a label is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// As it is, where it has the form of a word of a driver or of nodewarden.
+    /// As it is, where it has the form of a driver's or nodewarden's own words.
     Word,
     /// As it is, where it is a number.
     Number,

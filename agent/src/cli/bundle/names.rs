@@ -7,7 +7,7 @@ use collectors::{COLLECTORS, DOMAINS, PciAddress, SubjectKind};
 use health::checks;
 use model::scheduler::IncidentId;
 
-/// In place of a word whose form is not that of a word of a driver.
+/// In place of a word whose form is not that of a driver's words.
 pub(super) const WITHHELD: &str = "<withheld>";
 
 /// The longest word, in bytes.
@@ -160,7 +160,7 @@ impl SubjectKinds {
     }
 }
 
-/// A word of nodewarden, the kernel, a driver or a firmware, from a label that has nothing else: letters, digits, space and a
+/// A word that nodewarden, the kernel, a driver or a firmware has chosen, from a label that has nothing else: letters, digits, space and a
 /// few signs, none of which paths, addresses of mail and quoted texts can do without.
 pub(super) fn word(text: &str) -> String {
     let known = |b: u8| b.is_ascii_alphanumeric() || b" ._-+:#()".contains(&b);
@@ -354,7 +354,7 @@ mod tests {
             "canary@site",
             "\"canary\"",
             "a=b",
-            "caf\u{e9}",
+            "d\u{e9}j\u{e0}",
             &"x".repeat(65),
         ] {
             assert_eq!(word(text), WITHHELD, "{text}");

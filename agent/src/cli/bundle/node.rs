@@ -77,7 +77,7 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
         "gpus": gpus,
         "ports": ports,
         "mounts": mounts,
-        "collectors": status.collectors.iter().map(|c| collector(c)).collect::<Vec<Value>>(),
+        "collectors": status.collectors.iter().map(collector).collect::<Vec<Value>>(),
         "workers": status.workers.iter().map(worker).collect::<Vec<Value>>(),
         "commands": commands,
     })
