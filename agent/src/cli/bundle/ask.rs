@@ -164,6 +164,8 @@ fn ports(order: &Order) -> io::Result<Vec<PortRecording>> {
 
 /// The child: reads the devices and sends their files.
 pub(in crate::cli) fn reader() -> anyhow::Result<ExitCode> {
+    // A device may never answer: who reads the bundle from a pipe then still sees its end.
+    sys::silence()?;
     let socket = sys::stdin_socket()?;
     let mut line = String::new();
     BufReader::new(&socket).read_line(&mut line)?;

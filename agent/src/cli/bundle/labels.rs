@@ -66,6 +66,15 @@ pub(super) static LABELS: &[(&str, Treatment)] = &[
 static SPECIAL: &[(&str, &str, Treatment)] = &[
     // A server and path, or a block device.
     ("mount_info", "source", Pseudonym("source")),
+    // Of the output of commands, whose events a site may name.
+    ("gpfs_component_event", "component", Pseudonym("component")), ("gpfs_component_event", "entity_type", Pseudonym("type")),
+    ("gpfs_component_event", "event", Pseudonym("event")),
+    ("gpfs_component_has_status", "component", Pseudonym("component")),
+    ("gpfs_component_has_status", "entity_type", Pseudonym("type")),
+    ("gpfs_component_status", "component", Pseudonym("component")), ("gpfs_component_status", "entity_type", Pseudonym("type")),
+    ("gpfs_waiters_by_thread", "waiter", Pseudonym("thread")),
+    // The name of a file, of a driver that nodewarden does not know.
+    ("rdma_hw_counter_total", "counter", Pseudonym("counter")),
 ];
 
 /// How a label of a metric is shown.
@@ -162,6 +171,10 @@ mod tests {
         ] {
             assert!(matches!(treatment("x", label), Some(Pseudonym(_))), "{label}");
         }
+        assert_eq!(
+            treatment("rdma_hw_counter_total", "counter"),
+            Some(Pseudonym("counter"))
+        );
         assert_eq!(treatment("x", "path"), None);
     }
 }
