@@ -74,7 +74,11 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(&work)?;
     let root = work.join("root");
     tree::make(&root, &plan)?;
-    let needs = elf::depends(&root.join(tree::BINARY), &work)?;
+    let needs = elf::needs(&root.join(tree::BINARY))?;
+    if profile == "release" {
+        needs.only_glibc(supply::GLIBC)?;
+    }
+    let needs = needs.debian()?;
     control::make(&root, &plan, &needs)?;
     tree::settle(&root, plan.epoch)?;
 
@@ -93,10 +97,6 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf> {
         size(&root.join(tree::BINARY))?
     );
     println!("depends: {needs}");
-    println!(
-        "newest symbol version of glibc: {}",
-        elf::newest_glibc(&root.join(tree::BINARY))?
-    );
     Ok(deb)
 }
 

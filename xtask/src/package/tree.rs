@@ -156,8 +156,7 @@ pub(super) fn make(root: &Path, plan: &Plan) -> Result<()> {
 
     let binary = root.join(BINARY);
     fs::create_dir_all(binary.parent().context("a program without a folder")?)?;
-    let mut strip = cmd::program("strip", &["--strip-all", "--remove-section=.comment", "-o"]);
-    cmd::run(strip.arg(&binary).arg(&plan.binary))?;
+    supply::strip(&plan.binary, &binary)?;
     own_words(root, &plan.binary)
 }
 
