@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{cmd, deps, testing};
 
-pub(crate) use sbom::write as sbom;
+pub(crate) use sbom::text as sbom;
 pub(crate) use zig::GLIBC;
 use zig::Zig;
 
@@ -36,7 +36,7 @@ pub(crate) fn build(folder: &str, epoch: i64) -> Result<PathBuf> {
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(&target)?.join("\x1f"));
     cmd::run(&mut cargo)?;
     let program = target.join("nodewarden");
-    strip(&zig::program(&target), &program)?;
+    strip(&zig::built(&target, "release").join("nodewarden"), &program)?;
     testing::refuse(&program)?;
     let bytes = std::fs::read(&program).with_context(|| program.display().to_string())?;
     for (path, _) in paths(&target)? {
@@ -47,6 +47,17 @@ pub(crate) fn build(folder: &str, epoch: i64) -> Result<PathBuf> {
         );
     }
     Ok(program)
+}
+
+/// Builds the stand-in for NVML for the same glibc.
+///
+/// # Errors
+/// When cargo fails.
+pub(crate) fn stand_in() -> Result<PathBuf> {
+    let target = cmd::target_dir()?.join("stand-in");
+    let mut cargo = Zig::get()?.cargo(&["--locked", "--profile=ci", "--package=fake-nvml"], &[])?;
+    cmd::run(cargo.env("CARGO_TARGET_DIR", &target))?;
+    Ok(zig::built(&target, "ci").join("libfake_nvml.so"))
 }
 
 /// Writes the program without symbols and debug information: zig's own parts name the checkout there.

@@ -84,9 +84,9 @@ impl Zig {
     }
 }
 
-/// Where cargo puts the program of that target.
-pub(super) fn program(target_dir: &Path) -> PathBuf {
-    target_dir.join(TARGET).join("release/nodewarden")
+/// Where cargo puts what it builds for that target.
+pub(super) fn built(target_dir: &Path, profile: &str) -> PathBuf {
+    target_dir.join(TARGET).join(profile)
 }
 
 fn c_flags(renamed: &[(String, &str)]) -> Vec<String> {
