@@ -249,20 +249,29 @@ impl Place<'_> {
         cmd::run(&mut self.within(&["dpkg", "-P", "nodewarden"]))
     }
 
+    /// This machine's rpm. The scripts run in the root.
     fn rpm(&self, args: &[&str]) -> Command {
-        let mut rpm = cmd::program("rpm", &["--root"]);
-        rpm.arg(&self.root).args(args);
+        let mut rpm = self.with_proc("exec rpm --root \"$0\" \"$@\"");
+        rpm.args(args);
         rpm
     }
 
-    /// A program of the root. What is mounted goes with it, however it ends.
+    /// A program of the root.
     fn within(&self, args: &[&str]) -> Command {
-        let mount = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"";
+        let mut command = self.with_proc("exec chroot \"$0\" \"$@\"");
+        command.args(args);
+        command
+    }
+
+    /// A shell command with the root as `$0` and a /proc in it, which systemd-sysusers needs. What is mounted goes with it,
+    /// however it ends.
+    fn with_proc(&self, exec: &str) -> Command {
+        let script = format!("mount -t proc proc \"$0/proc\" && {exec}");
         let mut command = cmd::program(
             "unshare",
-            &["--mount", "--propagation=private", "sh", "-c", mount],
+            &["--mount", "--propagation=private", "sh", "-c", &script],
         );
-        command.arg(&self.root).args(args);
+        command.arg(&self.root);
         command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("DEBIAN_FRONTEND", "noninteractive");
         command
