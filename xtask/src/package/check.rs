@@ -58,7 +58,10 @@ const START: Duration = Duration::from_secs(60);
 /// # Errors
 /// When a root cannot be made, or something is not as promised.
 pub(super) fn run(program: PathBuf, built: &Built) -> Result<()> {
-    ensure!(Uid::effective().is_root(), "needs root: debootstrap and chroot do");
+    ensure!(
+        Uid::effective().is_root(),
+        "needs root: debootstrap and chroot do"
+    );
     deps::install(&["debootstrap", "rpm"])?;
     let stand_in = supply::stand_in()?;
     let next = next(program)?;

@@ -85,7 +85,9 @@ fn without_source(name: &str, text: &str) -> String {
 
 /// The links to files that are not in the package.
 fn broken(names: &BTreeSet<String>, name: &str, text: &str) -> Vec<String> {
-    let gone = |link: &&str| target(name, link).is_some_and(|to| !names.contains(Path::new(&to).to_string_lossy().as_ref()));
+    let gone = |link: &&str| {
+        target(name, link).is_some_and(|to| !names.contains(Path::new(&to).to_string_lossy().as_ref()))
+    };
     links::links(text).filter(gone).map(str::to_owned).collect()
 }
 
@@ -116,7 +118,10 @@ mod tests {
         );
         let names = BTreeSet::from(["gpus.md".to_owned(), "operations/x.md".to_owned()]);
         assert_eq!(broken(&names, "a.md", &text), ["gone.md"]);
-        assert_eq!(broken(&names, "operations/x.md", "[a](../gpus.md) [b](gpus.md)"), ["gpus.md"]);
+        assert_eq!(
+            broken(&names, "operations/x.md", "[a](../gpus.md) [b](gpus.md)"),
+            ["gpus.md"]
+        );
     }
 
     #[test]

@@ -121,7 +121,10 @@ mod tests {
         }
         for new in ["2.29", "2.100", "3.0", "2.28.1"] {
             let error = program(new, &[]).only_glibc("2.28").unwrap_err().to_string();
-            assert!(error.contains(&format!("GLIBC_{new},")) && error.ends_with("GLIBC_2.28"), "{error}");
+            assert!(
+                error.contains(&format!("GLIBC_{new},")) && error.ends_with("GLIBC_2.28"),
+                "{error}"
+            );
         }
         let error = program("2.28", &["libssl.so.3"]).only_glibc("2.28").unwrap_err();
         assert!(error.to_string().contains("libssl.so.3"));

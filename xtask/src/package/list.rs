@@ -495,11 +495,26 @@ mod tests {
                 ("etc/nodewarden/nodewarden.toml", 0o644, Kind::Config, In::Both),
                 ("usr/bin/nodewarden", 0o755, Kind::Program, In::Both),
                 ("usr/share/doc/nodewarden", 0o755, Kind::Folder, In::Both),
-                ("usr/share/doc/nodewarden/copyright", 0o644, Kind::Document, In::Deb),
+                (
+                    "usr/share/doc/nodewarden/copyright",
+                    0o644,
+                    Kind::Document,
+                    In::Deb
+                ),
                 ("usr/share/doc/nodewarden/runbooks", 0o755, Kind::Folder, In::Both),
-                ("usr/share/doc/nodewarden/runbooks/xid.md", 0o644, Kind::Document, In::Both),
+                (
+                    "usr/share/doc/nodewarden/runbooks/xid.md",
+                    0o644,
+                    Kind::Document,
+                    In::Both
+                ),
                 ("usr/share/licenses/nodewarden", 0o755, Kind::Folder, In::Rpm),
-                ("usr/share/licenses/nodewarden/MIT", 0o644, Kind::Document, In::Rpm),
+                (
+                    "usr/share/licenses/nodewarden/MIT",
+                    0o644,
+                    Kind::Document,
+                    In::Rpm
+                ),
             ]
         );
     }

@@ -112,10 +112,22 @@ mod tests {
     #[test]
     fn an_upgrade_keeps_a_changed_configuration_and_the_rest_is_owned_by_root() {
         for (path, expected) in [
-            ("etc/nodewarden/nodewarden.toml", "%config(noreplace) %attr(0644,root,root) \"/etc/nodewarden/nodewarden.toml\"\n"),
-            ("usr/bin/nodewarden", "%attr(0755,root,root) \"/usr/bin/nodewarden\"\n"),
-            ("usr/share/licenses/nodewarden/M", "%license %attr(0644,root,root) \"/usr/share/licenses/nodewarden/M\"\n"),
-            ("usr/share/doc/nodewarden/x.md", "%doc %attr(0644,root,root) \"/usr/share/doc/nodewarden/x.md\"\n"),
+            (
+                "etc/nodewarden/nodewarden.toml",
+                "%config(noreplace) %attr(0644,root,root) \"/etc/nodewarden/nodewarden.toml\"\n",
+            ),
+            (
+                "usr/bin/nodewarden",
+                "%attr(0755,root,root) \"/usr/bin/nodewarden\"\n",
+            ),
+            (
+                "usr/share/licenses/nodewarden/M",
+                "%license %attr(0644,root,root) \"/usr/share/licenses/nodewarden/M\"\n",
+            ),
+            (
+                "usr/share/doc/nodewarden/x.md",
+                "%doc %attr(0644,root,root) \"/usr/share/doc/nodewarden/x.md\"\n",
+            ),
         ] {
             assert_eq!(line(&Entry::file(path, Vec::new())), expected);
         }

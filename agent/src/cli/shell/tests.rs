@@ -46,7 +46,10 @@ fn every_command_has_a_manual_page_with_its_exit_codes_and_examples() {
             .find(|(file, _)| *file == wanted)
             .unwrap_or_else(|| panic!("no page for {name}"));
         let (_, section) = wanted.rsplit_once('.').unwrap();
-        assert!(page.contains(&format!("{section} ")) && page.contains("nodewarden.toml"), "{page}");
+        assert!(
+            page.contains(&format!("{section} ")) && page.contains("nodewarden.toml"),
+            "{page}"
+        );
         assert!(
             page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"),
             "{name}"
@@ -70,7 +73,10 @@ fn pages_refer_to_pages_that_exist() {
     let mut references = 0;
     for (file, page) in &pages {
         let plain = page.replace("\\-", "-").replace("\\fB", " ").replace("\\fR", "");
-        for word in plain.split([' ', ',', '\n']).filter(|w| w.starts_with("nodewarden")) {
+        for word in plain
+            .split([' ', ',', '\n'])
+            .filter(|w| w.starts_with("nodewarden"))
+        {
             let Some((name, rest)) = word.split_once('(') else {
                 continue;
             };
