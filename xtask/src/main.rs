@@ -88,8 +88,12 @@ enum Task {
         /// Only this group.
         name: Option<String>,
     },
-    /// Builds the Debian package, with the release profile, and checks it with lintian.
-    Package,
+    /// Builds the .deb and the .rpm, with the release profile, and checks them with lintian.
+    Package {
+        /// Also install, upgrade and remove them in roots of Debian. Needs root, debootstrap.
+        #[arg(long)]
+        check: bool,
+    },
     /// Cost of a scrape, compared with node_exporter and a floor program. Needs root, Debian.
     Bench(bench::BenchArgs),
     /// Records this machine's NVIDIA driver as a scenario for the stand-in. Changes nothing on the machine.
@@ -126,7 +130,7 @@ fn run(task: Task) -> Result<()> {
             vm::stages(&mut stages, name.as_deref())?;
             stages.finish()
         }
-        Task::Package => package::run(),
+        Task::Package { check } => package::run(check),
         Task::Bench(args) => bench::run(&args),
         Task::HwNvidia(args) => hw_nvidia::run(&args),
         Task::Demo(args) => demo::run(args),

@@ -10,6 +10,8 @@ use clap_complete::Shell;
 use super::{Cli, screen};
 use sys::{files, store};
 
+mod settings;
+
 /// The arguments of `nodewarden completions`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompletionsArgs {
@@ -66,28 +68,49 @@ fn script(shell: Shell) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// File names and contents.
+/// File names and contents: sections 1 (commands), 5 (configuration), 8 (the daemon).
 fn pages() -> anyhow::Result<Vec<(String, String)>> {
-    let mut pages = Vec::new();
+    let mut pages = vec![("nodewarden.toml.5".to_owned(), settings::page())];
     collect(&visible(), &mut pages)?;
     Ok(pages)
 }
 
+/// The command that is a daemon.
+const DAEMON: &str = "nodewarden-run";
+
 fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> anyhow::Result<()> {
     // Set by `build`: nodewarden-config-check.
     let name = command.get_display_name().unwrap_or("nodewarden");
+    let section = if name == DAEMON { "8" } else { "1" };
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone())
         .title(name.to_uppercase())
-        .section("1")
-        .source(concat!("nodewarden ", env!("CARGO_PKG_VERSION")))
+        .section(section)
+        .source(SOURCE)
         .manual("nodewarden")
         .render(&mut text)?;
-    pages.push((format!("{name}.1"), String::from_utf8(text)?));
+    // clap_mangen expects all commands in one section.
+    let escaped = DAEMON.replace('-', "\\-");
+    let mut text = String::from_utf8(text)?.replace(&format!("{escaped}(1)"), &format!("{escaped}(8)"));
+    text.push_str(&see_also(name));
+    pages.push((format!("{name}.{section}"), text));
     for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
         collect(sub, pages)?;
     }
     Ok(())
+}
+
+/// What the foot of a page names.
+const SOURCE: &str = concat!("nodewarden ", env!("CARGO_PKG_VERSION"));
+
+/// The section of related pages.
+fn see_also(of: &str) -> String {
+    let others = [("nodewarden", "1"), ("nodewarden.toml", "5"), (DAEMON, "8")];
+    let others = others.iter().filter(|(name, _)| *name != of);
+    let list: Vec<String> = others
+        .map(|(name, section)| format!("\\fB{}\\fR({section})", name.replace('-', "\\-")))
+        .collect();
+    format!(".SH \"SEE ALSO\"\n{}\n", list.join(", "))
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ fn code(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Targets of `[text](target)`.
-fn links(line: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
         .filter_map(|rest| Some(rest.split_once(')')?.0))

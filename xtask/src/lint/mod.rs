@@ -4,7 +4,7 @@ mod folders;
 pub(crate) mod layers;
 mod layout;
 mod licences;
-mod links;
+pub(crate) mod links;
 mod public;
 mod since;
 mod source;

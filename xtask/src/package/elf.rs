@@ -1,47 +1,101 @@
 //! Requirements of the program on the system where it is installed.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::cmd;
 
-/// The packages that hold its libraries, as dpkg-shlibdeps finds them.
-///
-/// # Errors
-/// When dpkg-shlibdeps fails: a library of no package.
-pub(super) fn depends(binary: &Path, work: &Path) -> Result<String> {
-    // It looks for a source package around it.
-    fs::create_dir_all(work.join("debian"))?;
-    fs::write(
-        work.join("debian/control"),
-        "Source: nodewarden\n\nPackage: nodewarden\nArchitecture: any\n",
-    )?;
-    let mut command = cmd::program("dpkg-shlibdeps", &["-O"]);
-    let text = cmd::output(command.arg(binary).current_dir(work))?;
-    text.lines()
-        .find_map(|l| l.strip_prefix("shlibs:Depends="))
-        .map(|list| list.trim().to_owned())
-        .with_context(|| format!("dpkg-shlibdeps said {text:?}"))
+/// Libraries of glibc 2.28; later releases have some of them for old programs only. NVML is loaded when it is there.
+const LIBRARIES: &[&str] = &[
+    "ld-linux-aarch64.so.1",
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+];
+
+/// What a program needs.
+pub(super) struct Needs {
+    /// The newest version of glibc's symbols: the oldest glibc that can run it.
+    pub(super) glibc: String,
+    /// Libraries that are not glibc's.
+    others: Vec<String>,
 }
 
-/// The newest version of glibc's symbols that it asks for: the oldest glibc that can run it.
+/// Reads the dynamic section and the symbols of a program.
 ///
 /// # Errors
-/// When objdump fails or the program asks for none.
-pub(super) fn newest_glibc(binary: &Path) -> Result<String> {
-    let text = cmd::output(cmd::program("objdump", &["-T"]).arg(binary))?;
-    newest(&text).context("no symbol of glibc")
+/// When objdump fails, or the program asks for no symbol of glibc.
+pub(super) fn needs(binary: &Path) -> Result<Needs> {
+    let headers = cmd::output(cmd::program("objdump", &["-p"]).arg(binary))?;
+    let symbols = cmd::output(cmd::program("objdump", &["-T"]).arg(binary))?;
+    Ok(Needs {
+        glibc: newest(&symbols).with_context(|| format!("{}: no symbol of glibc", binary.display()))?,
+        others: foreign(&headers),
+    })
+}
+
+impl Needs {
+    /// Fails where a program needs more than a glibc of that version.
+    ///
+    /// # Errors
+    /// When it does.
+    pub(super) fn only_glibc(&self, most: &str) -> Result<()> {
+        ensure!(
+            parts(&self.glibc) <= parts(most),
+            "the program needs GLIBC_{}, expected at most GLIBC_{most}",
+            self.glibc
+        );
+        ensure!(
+            self.others.is_empty(),
+            "the program needs {}, expected glibc's libraries only",
+            self.others.join(" ")
+        );
+        Ok(())
+    }
+
+    /// As the field Depends of Debian.
+    ///
+    /// # Errors
+    /// When it needs a library of an unknown package.
+    pub(super) fn debian(&self) -> Result<String> {
+        let mut list = format!("libc6 (>= {})", self.glibc);
+        for library in &self.others {
+            match library.as_str() {
+                // rustc links it where zig does not build the program.
+                "libgcc_s.so.1" => list += ", libgcc-s1",
+                other => bail!("the program needs {other}, expected libraries of glibc and gcc"),
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Libraries that are not glibc's.
+fn foreign(headers: &str) -> Vec<String> {
+    let needed = headers
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("NEEDED"));
+    needed
+        .map(str::trim)
+        .filter(|name| !LIBRARIES.contains(name))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn newest(table: &str) -> Option<String> {
     let versions = table.split("GLIBC_").skip(1).filter_map(|rest| {
         let number: &str = rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
-        let parts: Vec<u32> = number.split('.').map(|p| p.parse().unwrap_or(0)).collect();
-        Some((parts, number.to_owned()))
+        Some((parts(number), number.to_owned()))
     });
     versions.max().map(|(_, number)| number)
+}
+
+fn parts(version: &str) -> Vec<u32> {
+    version.split('.').map(|p| p.parse().unwrap_or(0)).collect()
 }
 
 #[cfg(test)]
@@ -54,5 +108,33 @@ mod tests {
                      0 (GLIBC_PRIVATE) z\n0 (GCC_3.0) w\n";
         assert_eq!(newest(table).as_deref(), Some("2.34"));
         assert_eq!(newest("nothing"), None);
+    }
+
+    #[test]
+    fn a_newer_glibc_than_the_oldest_supported_is_an_error() {
+        let program = |glibc: &str, others: &[&str]| Needs {
+            glibc: glibc.to_owned(),
+            others: others.iter().map(ToString::to_string).collect(),
+        };
+        for old in ["2.28", "2.2.5", "2.9"] {
+            program(old, &[]).only_glibc("2.28").unwrap();
+        }
+        for new in ["2.29", "2.100", "3.0", "2.28.1"] {
+            let error = program(new, &[]).only_glibc("2.28").unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("GLIBC_{new},")) && error.ends_with("GLIBC_2.28"),
+                "{error}"
+            );
+        }
+        let error = program("2.28", &["libssl.so.3"]).only_glibc("2.28").unwrap_err();
+        assert!(error.to_string().contains("libssl.so.3"));
+        assert!(program("2.28", &["libssl.so.3"]).debian().is_err());
+        assert_eq!(program("2.28", &[]).debian().unwrap(), "libc6 (>= 2.28)");
+    }
+
+    #[test]
+    fn a_library_of_another_package_is_named() {
+        let headers = "Dynamic Section:\n  NEEDED               libc.so.6\n  NEEDED               libgcc_s.so.1\n  SONAME  x\n";
+        assert_eq!(foreign(headers), ["libgcc_s.so.1"]);
     }
 }

@@ -1,10 +1,13 @@
-//! `cargo xtask package`: the Debian package, below `target/package/`.
+//! `cargo xtask package`: the Debian package and the RPM, from one list of files, below `target/package/`.
 //!
-//! It uses dpkg's own programs: a package is a tree of files and a control file, and other tools need both as input
-//! too. The same source and the same SOURCE_DATE_EPOCH give the same bytes.
+//! dpkg's and rpm's own programs build them. The same source and the same SOURCE_DATE_EPOCH give the same bytes.
 
-mod control;
+mod check;
+mod deb;
+mod documents;
 mod elf;
+mod list;
+mod rpm;
 mod tree;
 
 use std::path::{Path, PathBuf};
@@ -13,91 +16,121 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cmd, deps, supply, testing};
 
-/// Debian packages to build and check it; lintian checks Debian's rules.
-const PACKAGES: &[&str] = &["binutils", "dpkg-dev", "lintian"];
+/// Debian packages to build and check them; lintian checks Debian's rules.
+const PACKAGES: &[&str] = &["binutils", "dpkg-dev", "lintian", "rpm"];
+
+/// Who answers for the package. There is no public address yet.
+const MAINTAINER: &str = "nodewarden developers <developers@nodewarden.invalid>";
+
+const SUMMARY: &str = "health checks, metrics and drains for GPU cluster nodes";
+
+const DESCRIPTION: &str = "nodewarden watches one node of a GPU cluster: it reads its hardware, serves
+Prometheus metrics, and takes the node out of Slurm when its hardware is
+broken.
+
+As installed it observes: it counts what it would have drained and changes
+nothing.
+";
 
 /// Inputs of a package besides the repository.
 struct Plan {
     /// The program that cargo has built.
     binary: PathBuf,
-    /// `0.1.0-1`.
+    /// `0.1.0`.
     version: String,
-    /// `amd64`.
-    architecture: String,
+    /// Of the package, of the same version: `1`.
+    revision: u32,
     /// Time stamp of every file, in seconds since the epoch.
     epoch: i64,
 }
 
-/// Builds the package with the release profile, checks it, and prints its properties.
+/// The packages of one revision.
+struct Built {
+    deb: PathBuf,
+    rpm: PathBuf,
+    list: Vec<list::Entry>,
+}
+
+/// Builds the packages with the release profile, checks them, and prints their properties; `check` also installs them in root
+/// file systems.
 ///
 /// # Errors
 /// When a required program fails, or lintian finds an error or warning.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(check: bool) -> Result<()> {
     deps::install(PACKAGES)?;
-    let deb = build("release")?;
-    lint(&deb)
+    let program = supply::build("shipped", epoch()?)?;
+    let built = both(program.clone())?;
+    lint(&built.deb)?;
+    if check {
+        check::run(program, &built)?;
+    }
+    Ok(())
 }
 
-/// Builds the package from a cargo profile.
+/// Builds both packages of the shipped program.
+fn both(binary: PathBuf) -> Result<Built> {
+    let plan = plan(binary)?;
+    let needs = elf::needs(&plan.binary)?;
+    needs.only_glibc(supply::GLIBC)?;
+    let work = empty("release")?;
+    let list = list::make(&plan)?;
+    let deb = deb::make(&work, &list, &plan, &needs.debian()?)?;
+    let rpm = rpm::make(&work, &list, &plan)?;
+    for path in [&deb, &rpm] {
+        println!("{}: {} KiB", path.display(), size(path)?);
+    }
+    println!(
+        "the program: {} KiB, needs glibc {}",
+        size(&plan.binary)?,
+        needs.glibc
+    );
+    Ok(Built { deb, rpm, list })
+}
+
+/// Builds the Debian package for a test of this machine's glibc, from a cargo profile that tests share with others, who build
+/// without flags of a release.
 ///
 /// # Errors
 /// When cargo, dpkg or git fails.
 pub(crate) fn build(profile: &str) -> Result<PathBuf> {
-    let epoch = epoch()?;
-    let binary = if profile == "release" {
-        supply::build("shipped", epoch)?
-    } else {
-        // Tests share their profile with others, who build without flags of a release.
-        let profile_arg = format!("--profile={profile}");
-        cmd::run(&mut cmd::cargo(&[
-            "build",
-            "--locked",
-            &profile_arg,
-            "--package=nodewarden",
-        ]))?;
-        let binary = cmd::target_dir()?.join(profile).join("nodewarden");
-        testing::refuse(&binary)?;
-        binary
-    };
-    let plan = Plan {
+    let profile_arg = format!("--profile={profile}");
+    cmd::run(&mut cmd::cargo(&[
+        "build",
+        "--locked",
+        &profile_arg,
+        "--package=nodewarden",
+    ]))?;
+    let binary = cmd::target_dir()?.join(profile).join("nodewarden");
+    testing::refuse(&binary)?;
+    let plan = plan(binary)?;
+    let needs = elf::needs(&plan.binary)?;
+    let list = list::make(&plan)?;
+    deb::make(&empty(profile)?, &list, &plan, &needs.debian()?)
+}
+
+fn plan(binary: PathBuf) -> Result<Plan> {
+    Ok(Plan {
         binary,
-        version: format!("{}-1", version()?),
-        architecture: cmd::output(&mut cmd::program("dpkg", &["--print-architecture"]))?
-            .trim()
-            .to_owned(),
-        epoch,
-    };
-    let work = cmd::target_dir()?.join("package").join(profile);
+        // Both package managers sort `~` before the release itself.
+        version: version()?.replace('-', "~"),
+        revision: 1,
+        epoch: epoch()?,
+    })
+}
+
+/// A new folder below target/package.
+fn empty(name: &str) -> Result<PathBuf> {
+    let work = cmd::target_dir()?.join("package").join(name);
     if work.exists() {
         std::fs::remove_dir_all(&work)?;
     }
     std::fs::create_dir_all(&work)?;
-    let root = work.join("root");
-    tree::make(&root, &plan)?;
-    let needs = elf::depends(&root.join(tree::BINARY), &work)?;
-    control::make(&root, &plan, &needs)?;
-    tree::settle(&root, plan.epoch)?;
+    Ok(work)
+}
 
-    let deb = work.join(format!("nodewarden_{}_{}.deb", plan.version, plan.architecture));
-    let mut pack = cmd::program("dpkg-deb", &["--root-owner-group", "-Zxz", "--build"]);
-    cmd::run(
-        pack.arg(&root)
-            .arg(&deb)
-            .env("SOURCE_DATE_EPOCH", plan.epoch.to_string()),
-    )?;
-    let size = |path: &Path| -> Result<u64> { Ok(std::fs::metadata(path)?.len() / 1024) };
-    println!(
-        "{}: {} KiB, the program {} KiB",
-        deb.display(),
-        size(&deb)?,
-        size(&root.join(tree::BINARY))?
-    );
-    println!("depends: {needs}");
-    println!(
-        "newest symbol version of glibc: {}",
-        elf::newest_glibc(&root.join(tree::BINARY))?
-    );
-    Ok(deb)
+/// In KiB.
+fn size(path: &Path) -> Result<u64> {
+    Ok(std::fs::metadata(path)?.len() / 1024)
 }
 
 fn lint(deb: &Path) -> Result<()> {

@@ -3,14 +3,17 @@
 
 mod known;
 mod sbom;
+mod zig;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cmd, testing};
+use crate::{cmd, deps, testing};
 
-pub(crate) use sbom::write as sbom;
+pub(crate) use sbom::text as sbom;
+pub(crate) use zig::GLIBC;
+use zig::Zig;
 
 /// Where a clone of RustSec's database lies, on a machine that cannot fetch it.
 const DATABASE: &str = "ADVISORY_DB";
@@ -18,19 +21,22 @@ const DATABASE: &str = "ADVISORY_DB";
 /// The folder that cargo-deny looks for: the end of the URL and a hash of it.
 const NAMED: &str = "advisory-db-3157b0e258782691";
 
-/// Builds the program as it is shipped into a target folder of its own: the flags differ from those of every other build.
+/// Builds the program as it is shipped, for glibc [`GLIBC`], into a target folder of its own: the flags differ from those of
+/// every other build.
 ///
 /// # Errors
 /// When cargo fails, or the program holds what only tests may have, or a path of this machine.
 pub(crate) fn build(folder: &str, epoch: i64) -> Result<PathBuf> {
     let target = cmd::target_dir()?.join(folder);
-    let mut cargo = cmd::cargo(&["build", "--locked", "--release", "--package=nodewarden"]);
+    let args = ["--locked", "--release", "--package=nodewarden"];
+    let mut cargo = Zig::get()?.cargo(&args, &paths(&target)?)?;
     cargo.env("CARGO_TARGET_DIR", &target);
     // Else the build's id is the time of day.
     cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(&target)?.join("\x1f"));
     cmd::run(&mut cargo)?;
-    let program = target.join("release/nodewarden");
+    let program = target.join("nodewarden");
+    strip(&zig::built(&target, "release").join("nodewarden"), &program)?;
     testing::refuse(&program)?;
     let bytes = std::fs::read(&program).with_context(|| program.display().to_string())?;
     for (path, _) in paths(&target)? {
@@ -41,6 +47,27 @@ pub(crate) fn build(folder: &str, epoch: i64) -> Result<PathBuf> {
         );
     }
     Ok(program)
+}
+
+/// Builds the stand-in for NVML for the same glibc.
+///
+/// # Errors
+/// When cargo fails.
+pub(crate) fn stand_in() -> Result<PathBuf> {
+    let target = cmd::target_dir()?.join("stand-in");
+    let mut cargo = Zig::get()?.cargo(&["--locked", "--profile=ci", "--package=fake-nvml"], &[])?;
+    cmd::run(cargo.env("CARGO_TARGET_DIR", &target))?;
+    Ok(zig::built(&target, "ci").join("libfake_nvml.so"))
+}
+
+/// Writes the program without symbols and debug information: zig's own parts name the checkout there.
+///
+/// # Errors
+/// When strip fails.
+pub(crate) fn strip(from: &Path, to: &Path) -> Result<()> {
+    deps::install(&["binutils"])?;
+    let mut strip = cmd::program("strip", &["--strip-all", "--remove-section=.comment", "-o"]);
+    cmd::run(strip.arg(to).arg(from))
 }
 
 /// Builds twice, in two folders, and compares.

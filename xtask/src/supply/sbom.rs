@@ -1,7 +1,6 @@
 //! The list of libraries in the program, as CycloneDX 1.5: a form that scanners for known faults read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -11,20 +10,18 @@ use crate::cmd;
 /// The program.
 const PROGRAM: &str = "nodewarden";
 
-/// Writes the list. The same commit gives the same bytes.
+/// The list as JSON. The same commit gives the same bytes.
 ///
 /// # Errors
 /// When cargo fails.
-pub(crate) fn write(to: &Path) -> Result<()> {
+pub(crate) fn text() -> Result<String> {
     let mut command = cmd::cargo(&["metadata", "--format-version=1", "--locked"]);
     let host = "x86_64-unknown-linux-gnu";
     let metadata = cmd::output(command.arg(format!("--filter-platform={host}")))?;
     let list = list(&serde_json::from_str(&metadata)?)?;
-    let text = serde_json::to_string_pretty(&list)? + "\n";
-    std::fs::write(to, text).with_context(|| to.display().to_string())?;
     let components = list["components"].as_array().map_or(0, Vec::len);
-    println!("{}: {components} components", to.display());
-    Ok(())
+    println!("list of libraries: {components} components");
+    Ok(serde_json::to_string_pretty(&list)? + "\n")
 }
 
 fn list(metadata: &Value) -> Result<Value> {

@@ -3,8 +3,7 @@ use clap::ValueEnum;
 use super::*;
 
 /// The public commands.
-const COMMANDS: [&str; 10] = [
-    "nodewarden-run",
+const COMMANDS: [&str; 9] = [
     "nodewarden-check",
     "nodewarden-status",
     "nodewarden-why",
@@ -39,11 +38,18 @@ fn every_shell_completes_what_people_may_type_and_nothing_else() {
 #[test]
 fn every_command_has_a_manual_page_with_its_exit_codes_and_examples() {
     let pages = pages().unwrap();
-    for name in COMMANDS.iter().chain(["nodewarden"].iter()) {
+    let commands = COMMANDS.iter().chain(["nodewarden"].iter());
+    let commands = commands.map(|name| (*name, format!("{name}.1")));
+    for (name, wanted) in commands.chain([("nodewarden-run", "nodewarden-run.8".to_owned())]) {
         let (_, page) = pages
             .iter()
-            .find(|(file, _)| *file == format!("{name}.1"))
+            .find(|(file, _)| *file == wanted)
             .unwrap_or_else(|| panic!("no page for {name}"));
+        let (_, section) = wanted.rsplit_once('.').unwrap();
+        assert!(
+            page.contains(&format!("{section} ")) && page.contains("nodewarden.toml"),
+            "{page}"
+        );
         assert!(
             page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"),
             "{name}"
@@ -52,12 +58,38 @@ fn every_command_has_a_manual_page_with_its_exit_codes_and_examples() {
         assert!(complete, "{name}:\n{page}");
     }
     let hidden = [
+        "nodewarden-run.1",
         "nodewarden-worker.1",
         "nodewarden-daemon.1",
         "nodewarden-man.1",
         "nodewarden-help.1",
     ];
     assert!(!pages.iter().any(|(file, _)| hidden.contains(&file.as_str())));
+}
+
+#[test]
+fn pages_refer_to_pages_that_exist() {
+    let pages = pages().unwrap();
+    let mut references = 0;
+    for (file, page) in &pages {
+        let plain = page.replace("\\-", "-").replace("\\fB", " ").replace("\\fR", "");
+        for word in plain
+            .split([' ', ',', '\n'])
+            .filter(|w| w.starts_with("nodewarden"))
+        {
+            let Some((name, rest)) = word.split_once('(') else {
+                continue;
+            };
+            let section = rest.trim_end_matches(')');
+            if section.parse::<u8>().is_err() || name.contains("-help") {
+                continue;
+            }
+            references += 1;
+            let wanted = format!("{name}.{section}");
+            assert!(pages.iter().any(|(f, _)| *f == wanted), "{file}: {word}");
+        }
+    }
+    assert!(references > 20, "{references}");
 }
 
 #[test]

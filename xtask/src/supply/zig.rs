@@ -1,0 +1,106 @@
+//! zig as linker and C compiler: it links against an older glibc than the build machine's, with the same Rust toolchain.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{cmd, deps};
+
+/// The oldest glibc that the shipped program runs on: that of RHEL 8 and Debian 10.
+pub(crate) const GLIBC: &str = "2.28";
+
+/// The target of the shipped program.
+pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Pinned: another version may give other bytes.
+const CARGO_ZIGBUILD: &str = "0.24.1";
+const ZIGLANG: &str = "0.15.2";
+
+/// The tools, below target/tools.
+pub(super) struct Zig {
+    /// The folder of `cargo-zigbuild`.
+    bin: PathBuf,
+    /// `zig`, as PyPI's package ships it.
+    zig: PathBuf,
+    /// What both keep between builds.
+    cache: PathBuf,
+}
+
+impl Zig {
+    /// Installs what is missing. cargo-zigbuild takes 2 min.
+    ///
+    /// # Errors
+    /// When crates.io or PyPI does not answer.
+    pub(super) fn get() -> Result<Self> {
+        let tools = cmd::target_dir()?.join("tools");
+        let cargo_root = tools.join(format!("cargo-zigbuild-{CARGO_ZIGBUILD}"));
+        let venv = tools.join(format!("zig-{ZIGLANG}"));
+        let bin = cargo_root.join("bin");
+        if !bin.join("cargo-zigbuild").is_file() {
+            let mut install = cmd::cargo(&["install", "--locked", "--version", CARGO_ZIGBUILD, "--root"]);
+            cmd::run(install.arg(&cargo_root).arg("cargo-zigbuild"))?;
+        }
+        let zig = venv.join("bin/python-zig");
+        if !zig.is_file() {
+            deps::install(&["python3-venv"])?;
+            cmd::run(cmd::program("python3", &["-m", "venv"]).arg(&venv))?;
+            let wanted = format!("ziglang=={ZIGLANG}");
+            let pip = venv.join("bin/pip");
+            cmd::run(&mut cmd::program(
+                &pip.to_string_lossy(),
+                &["install", "--quiet", &wanted],
+            ))?;
+        }
+        let said = cmd::output(&mut cmd::program(&zig.to_string_lossy(), &["version"]))?;
+        ensure!(
+            said.trim() == ZIGLANG,
+            "{}: found zig {said:?}, expected {ZIGLANG}",
+            zig.display()
+        );
+        Ok(Self {
+            bin,
+            zig,
+            cache: tools.join("cache"),
+        })
+    }
+
+    /// Makes `cargo zigbuild` of arguments; `renamed` are folders, and what stands for them in the output of C compilers.
+    ///
+    /// # Errors
+    /// When a path is not UTF-8.
+    pub(super) fn cargo(&self, args: &[&str], renamed: &[(String, &str)]) -> Result<Command> {
+        let mut cargo = cmd::cargo(&["zigbuild"]);
+        cargo.args(args).arg(format!("--target={TARGET}.{GLIBC}"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let all = [self.bin.clone()].into_iter().chain(std::env::split_paths(&path));
+        cargo.env("PATH", std::env::join_paths(all).context("PATH")?);
+        cargo.env("CARGO_ZIGBUILD_ZIG_PATH", &self.zig);
+        cargo.env("CARGO_ZIGBUILD_CACHE_DIR", self.cache.join("cargo-zigbuild"));
+        cargo.env("ZIG_GLOBAL_CACHE_DIR", self.cache.join("zig"));
+        let name = format!("CFLAGS_{}", TARGET.replace('-', "_"));
+        cargo.env(name, c_flags(renamed).join(" "));
+        Ok(cargo)
+    }
+}
+
+/// Where cargo puts what it builds for that target.
+pub(super) fn built(target_dir: &Path, profile: &str) -> PathBuf {
+    target_dir.join(TARGET).join(profile)
+}
+
+fn c_flags(renamed: &[(String, &str)]) -> Vec<String> {
+    let flag = |(from, to): &(String, &str)| format!("-ffile-prefix-map={from}={to}");
+    renamed.iter().map(flag).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_in_c_knows_no_path_of_its_build() {
+        let flags = c_flags(&[("/build/nw".to_owned(), "/usr/src/nodewarden")]);
+        assert_eq!(flags, ["-ffile-prefix-map=/build/nw=/usr/src/nodewarden"]);
+    }
+}
