@@ -121,9 +121,9 @@ memory = "2015 GiB"
 # From host_cpus_online.
 cpus = 224
 # From /proc/self/mountinfo. Shared and local filesystems. Delete what a user or a job may unmount.
-mounts = ["/local", "/scratch", "/shared data"]
+mounts = ["/gpfs/home", "/local", "/scratch", "/shared data"]
 # From /proc/modules. Drivers of GPUs, RDMA and filesystems. Delete what jobs do not need.
-modules = ["ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_peermem", "nvidia_uvm"]
+modules = ["ib_core", "ib_uverbs", "lnet", "lustre", "mlx5_core", "mlx5_ib", "mmfs26", "nvidia", "nvidia_peermem", "nvidia_uvm"]
 "#;
 
 #[test]

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use super::controller::{self, Controller};
 use super::smart::{self, SmartLog};
 use crate::sys::helper::{self, Client, Question};
+use crate::sys::nvme::LENGTH;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, domain};
 
@@ -60,6 +61,18 @@ enum Answer {
     Log(Vec<u8>),
     /// Temperatures of hwmon.
     Temperatures(Option<i32>, [Option<i32>; 8]),
+    /// The drive has no log, as some virtual ones: it does not know the command, or returns zeros. It is not asked again.
+    NoLog,
+}
+
+impl Answer {
+    fn of(bytes: Vec<u8>) -> Self {
+        if bytes.len() == LENGTH && bytes.iter().all(|byte| *byte == 0) {
+            Self::NoLog
+        } else {
+            Self::Log(bytes)
+        }
+    }
 }
 
 /// The device.
@@ -98,8 +111,15 @@ impl Drive {
     /// The last answer, from the drive if it is due.
     fn answer(&self, now: Instant) -> Result<Answer, Errno> {
         let known = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A recording changes with its steps.
-        let lasts = |asked: &Asked| self.env.is_live() && now.duration_since(asked.at) < self.every;
+        // A recording changes with its steps. A failed command says nothing of the next one.
+        let lasts = |asked: &Asked| {
+            self.env.is_live()
+                && match asked.answer {
+                    Ok(Answer::NoLog) => true,
+                    Ok(_) => now.duration_since(asked.at) < self.every,
+                    Err(_) => false,
+                }
+        };
         if let Some(asked) = known.filter(lasts) {
             return asked.answer;
         }
@@ -117,12 +137,15 @@ impl Drive {
         match self.source {
             LogSource::Helper(client) => {
                 let number = controller::number(&self.name).ok_or(Errno::ENOENT)?;
-                client.ask(Question::SmartLog(number), None).map(Answer::Log)
+                match client.ask(Question::SmartLog(number), None) {
+                    Err(Errno::EOPNOTSUPP) => Ok(Answer::NoLog),
+                    log => log.map(Answer::of),
+                }
             }
             LogSource::Recorded => {
                 let path = self.env.path(&format!("/smart-log/{}", self.name));
                 let recorded = root::read_bytes(&path, root::MAX_FILE).map_err(|_| Errno::EIO)?;
-                recorded.map(Answer::Log).ok_or(Errno::ENODATA)
+                recorded.map(Answer::of).ok_or(Errno::ENODATA)
             }
             LogSource::NoHelper | LogSource::OtherTree | LogSource::Off => Ok(self.sensors()),
         }
@@ -166,6 +189,10 @@ impl Drive {
                 what: format!("/dev/{}", self.name),
                 missing: "CAP_SYS_ADMIN or CAP_DAC_READ_SEARCH",
             },
+            Errno::ENOENT if matches!(root::inode(&self.folder), Ok(Some(_))) => Error::Denied {
+                what: format!("/dev/{}", self.name),
+                missing: "the device file, as in a container without the host's /dev",
+            },
             // A drive that was removed since the list was read.
             Errno::ENOENT | Errno::ENXIO => Error::io(&self.device(), Errno::ENODEV.into()),
             errno => Error::io(&self.device(), errno.into()),
@@ -189,6 +216,7 @@ impl Device for Drive {
             Answer::Temperatures(composite, sensors) => {
                 smart::temperatures(labels, composite, &sensors, out);
             }
+            Answer::NoLog => {}
         }
         if let Some(error) = self.missing() {
             out.incomplete(&error);
@@ -238,6 +266,16 @@ mod tests {
         assert_eq!(celsius(38_850), Some(39));
         assert_eq!(celsius(-273_150), None, "0 K: no sensor");
         assert_eq!((celsius(i64::MAX), celsius(i64::MIN)), (None, None));
+    }
+
+    #[test]
+    fn a_page_of_zeros_is_no_log_and_no_fault() {
+        assert!(matches!(Answer::of(vec![0; LENGTH]), Answer::NoLog));
+        assert!(matches!(Answer::of(vec![0; LENGTH - 1]), Answer::Log(_)));
+        assert!(
+            matches!(Answer::of(vec![0xff; LENGTH]), Answer::Log(_)),
+            "off the bus"
+        );
     }
 
     #[test]

@@ -80,8 +80,8 @@ impl Controllers {
 /// The raw log of /dev/nvmeN.
 ///
 /// # Errors
-/// Of open(2) (`EAGAIN`: the controller is not live) and ioctl(2); `ENOTTY` if it is no character device; `EREMOTEIO` if the
-/// controller rejects the command.
+/// Of open(2) (`EAGAIN`: the controller is not live) and ioctl(2); `ENOTTY` if it is no character device; `EOPNOTSUPP` if the
+/// controller has no such log, `EREMOTEIO` if it rejects the command for another reason.
 fn smart_log(controller: u32) -> Result<Vec<u8>, Errno> {
     let path = format!("/dev/nvme{controller}");
     log_of(path.as_ref())
@@ -96,10 +96,17 @@ fn log_of(path: &Path) -> Result<Vec<u8>, Errno> {
     }
     let mut log = Log([0; LENGTH]);
     let command = command(log.0.as_mut_ptr().expose_provenance() as u64);
-    match submit(device.as_raw_fd(), command)? {
-        0 => Ok(log.0.to_vec()),
-        // A status of the controller, not an error number.
-        _ => Err(Errno::EREMOTEIO),
+    // A status of the controller, not an error number.
+    refusal(submit(device.as_raw_fd(), command)?).map_or_else(|| Ok(log.0.to_vec()), Err)
+}
+
+/// What a status of the controller means; `None`: success. The specification's generic statuses invalid opcode and invalid
+/// field, and invalid log page, say that there is no such log.
+const fn refusal(status: i32) -> Option<Errno> {
+    match status & 0x7ff {
+        0 => None,
+        0x001 | 0x002 | 0x109 => Some(Errno::EOPNOTSUPP),
+        _ => Some(Errno::EREMOTEIO),
     }
 }
 
@@ -131,6 +138,18 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    #[test]
+    fn only_some_statuses_mean_that_there_is_no_log() {
+        assert_eq!(refusal(0), None);
+        // With the bit "do not retry", as controllers send it.
+        for none in [0x001, 0x002, 0x109, 0x4002, 0x4109] {
+            assert_eq!(refusal(none), Some(Errno::EOPNOTSUPP), "{none:#x}");
+        }
+        for other in [0x006, 0x004, 0x371] {
+            assert_eq!(refusal(other), Some(Errno::EREMOTEIO), "{other:#x}");
+        }
+    }
 
     #[test]
     fn the_command_is_get_log_page_for_512_bytes_and_keeps_the_drivers_time_out() {

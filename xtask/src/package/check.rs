@@ -177,7 +177,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// What is in the root, without the traces of package managers.
+    /// The paths in the root, without the traces of package managers.
     fn paths(&self) -> Result<BTreeSet<PathBuf>> {
         let mut all = BTreeSet::new();
         for path in tree::walk(&self.root)? {
@@ -254,7 +254,7 @@ impl Place<'_> {
 
     /// This machine's rpm. The scripts run in the root.
     fn rpm(&self, args: &[&str]) -> Command {
-        let mut rpm = self.with_proc("exec rpm --root \"$0\" \"$@\"");
+        let mut rpm = self.with_proc("exec rpm --dbpath /var/lib/rpm --root \"$0\" \"$@\"");
         rpm.args(args);
         rpm
     }
@@ -266,8 +266,8 @@ impl Place<'_> {
         command
     }
 
-    /// A shell command with the root as `$0` and a /proc in it, which systemd-sysusers needs. What is mounted goes with it,
-    /// however it ends.
+    /// A shell command with the root as `$0` and a /proc in it, which systemd-sysusers needs. Mounts go with it, however
+    /// it ends.
     fn with_proc(&self, exec: &str) -> Command {
         let script = format!("mount -t proc proc \"$0/proc\" && {exec}");
         let mut command = cmd::program(

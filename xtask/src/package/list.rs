@@ -202,6 +202,15 @@ pub(super) fn make(plan: &Plan) -> Result<Vec<Entry>> {
     }
     // Drop-ins go here.
     list.push(Entry::folder("etc/nodewarden/conf.d"));
+    // rpm removes only what it lists, and none of these is in a package that ours needs.
+    for shared in [
+        "usr/share/fish",
+        "usr/share/fish/vendor_completions.d",
+        "usr/share/licenses",
+        "usr/share/zsh/site-functions",
+    ] {
+        list.push(Entry::folder(shared).only(In::Rpm));
+    }
     for (path, text) in documents::all()? {
         list.push(Entry::file(&format!("{DOC}/{path}"), text.into_bytes()));
     }
