@@ -91,8 +91,11 @@ fn a_log_that_is_none_is_a_failed_reading_with_its_reason() {
     let mut devices = node.open("").unwrap().devices.scan().unwrap();
     let reason = |devices: &mut Vec<Box<dyn Device>>| read(&mut devices[1]).map_err(|e| e.reason());
     assert_eq!(reason(&mut devices).unwrap_err(), "not_recorded");
-    node.write("/smart-log/nvme0", vec![0; 512]);
+    node.write("/smart-log/nvme0", vec![0xff; 512]);
     assert_eq!(reason(&mut devices).unwrap_err(), "parse");
+    // A virtual drive without the log.
+    node.write("/smart-log/nvme0", vec![0; 512]);
+    assert_eq!(value(&reason(&mut devices).unwrap(), &TEMPERATURE), []);
     node.write("/smart-log/nvme0", log(8, 44));
     let block = reason(&mut devices).unwrap();
     assert_eq!(value(&block, &CRITICAL_WARNING)[0].1, Value::U64(8));
