@@ -9,7 +9,6 @@ use nix::errno::Errno;
 use super::controller::{self, Controller};
 use super::smart::{self, SmartLog};
 use crate::sys::helper::{self, Client, Question};
-use crate::sys::nvme::LENGTH;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, domain};
 
@@ -61,16 +60,17 @@ enum Answer {
     Log(Vec<u8>),
     /// Temperatures of hwmon.
     Temperatures(Option<i32>, [Option<i32>; 8]),
-    /// The drive has no log, as some virtual ones: it does not know the command, or returns zeros. It is not asked again.
+    /// The drive does not know the command, as some virtual ones. It is not asked again.
     NoLog,
 }
 
-impl Answer {
-    fn of(bytes: Vec<u8>) -> Self {
-        if bytes.len() == LENGTH && bytes.iter().all(|byte| *byte == 0) {
-            Self::NoLog
-        } else {
-            Self::Log(bytes)
+impl Asked {
+    /// Whether it still stands. A failed command says nothing of the next one.
+    fn lasts(&self, now: Instant, every: Duration) -> bool {
+        match self.answer {
+            Ok(Answer::NoLog) => true,
+            Ok(_) => now.duration_since(self.at) < every,
+            Err(_) => false,
         }
     }
 }
@@ -111,15 +111,8 @@ impl Drive {
     /// The last answer, from the drive if it is due.
     fn answer(&self, now: Instant) -> Result<Answer, Errno> {
         let known = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A recording changes with its steps. A failed command says nothing of the next one.
-        let lasts = |asked: &Asked| {
-            self.env.is_live()
-                && match asked.answer {
-                    Ok(Answer::NoLog) => true,
-                    Ok(_) => now.duration_since(asked.at) < self.every,
-                    Err(_) => false,
-                }
-        };
+        // A recording changes with its steps.
+        let lasts = |asked: &Asked| self.env.is_live() && asked.lasts(now, self.every);
         if let Some(asked) = known.filter(lasts) {
             return asked.answer;
         }
@@ -139,13 +132,13 @@ impl Drive {
                 let number = controller::number(&self.name).ok_or(Errno::ENOENT)?;
                 match client.ask(Question::SmartLog(number), None) {
                     Err(Errno::EOPNOTSUPP) => Ok(Answer::NoLog),
-                    log => log.map(Answer::of),
+                    log => log.map(Answer::Log),
                 }
             }
             LogSource::Recorded => {
                 let path = self.env.path(&format!("/smart-log/{}", self.name));
                 let recorded = root::read_bytes(&path, root::MAX_FILE).map_err(|_| Errno::EIO)?;
-                recorded.map(Answer::of).ok_or(Errno::ENODATA)
+                recorded.map(Answer::Log).ok_or(Errno::ENODATA)
             }
             LogSource::NoHelper | LogSource::OtherTree | LogSource::Off => Ok(self.sensors()),
         }
@@ -212,7 +205,11 @@ impl Device for Drive {
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let labels = [self.name.as_str(), self.pci.as_str()];
         match self.answer(Instant::now()).map_err(|errno| self.error(errno))? {
-            Answer::Log(bytes) => SmartLog::parse(&self.name, &bytes)?.show(labels, out),
+            Answer::Log(bytes) => {
+                if let Some(log) = SmartLog::parse(&self.name, &bytes)? {
+                    log.show(labels, out);
+                }
+            }
             Answer::Temperatures(composite, sensors) => {
                 smart::temperatures(labels, composite, &sensors, out);
             }
@@ -269,13 +266,31 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_zeros_is_no_log_and_no_fault() {
-        assert!(matches!(Answer::of(vec![0; LENGTH]), Answer::NoLog));
-        assert!(matches!(Answer::of(vec![0; LENGTH - 1]), Answer::Log(_)));
-        assert!(
-            matches!(Answer::of(vec![0xff; LENGTH]), Answer::Log(_)),
-            "off the bus"
-        );
+    fn a_failed_command_is_repeated_a_log_lasts_and_an_unknown_command_is_sent_once() {
+        let at = Instant::now();
+        let lasts = |answer, seconds| Asked { at, answer }.lasts(at + Duration::from_secs(seconds), EVERY);
+        let log = || Ok(Answer::Log(Vec::new()));
+        assert!(lasts(log(), 269) && !lasts(log(), 270));
+        assert!(lasts(Ok(Answer::NoLog), 1_000_000));
+        assert!(!lasts(Err(Errno::ETIMEDOUT), 0));
+    }
+
+    #[test]
+    fn without_a_device_file_a_drive_is_gone_only_if_the_kernel_does_not_list_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let drive = |folder: PathBuf| Drive {
+            env: Env::default(),
+            subject: Subject::new(SubjectKind::Disk, "nvme0"),
+            name: "nvme0".to_owned(),
+            pci: "0000:01:00.0".to_owned(),
+            folder,
+            every: EVERY,
+            source: LogSource::Off,
+            asked: SharedLog::default(),
+        };
+        let reason = |folder| drive(folder).error(Errno::ENOENT).reason();
+        assert_eq!(reason(dir.path().to_owned()), "denied");
+        assert_eq!(reason(dir.path().join("removed")), "gone");
     }
 
     #[test]

@@ -53,23 +53,24 @@ pub(super) struct SmartLog {
 }
 
 impl SmartLog {
-    /// Reads a log; `device` names it in errors.
+    /// Reads a log; `device` names it in errors. `None`: all bytes are 00h, as of some virtual drives without a log.
     ///
     /// # Errors
-    /// When it does not have 512 bytes, or all bytes are 00h or FFh: what a controller without the log, or a device that has
-    /// left the bus, returns.
-    pub(super) fn parse(device: &str, bytes: &[u8]) -> Result<Self, Error> {
+    /// When it does not have 512 bytes, or all bytes are FFh: what a device that has left the bus returns.
+    pub(super) fn parse(device: &str, bytes: &[u8]) -> Result<Option<Self>, Error> {
         let wrong = |found: &str| {
-            let expected = "512 bytes that are not all 0x00 or 0xff";
+            let expected = "512 bytes that are not all 0xff";
             Error::parse(format!("SMART log of {device}"), found, expected)
         };
         let page: &[u8; LENGTH] = bytes
             .try_into()
             .map_err(|_| wrong(&format!("{} bytes", bytes.len())))?;
-        for filler in [0x00, 0xff] {
-            if page.iter().all(|byte| *byte == filler) {
-                return Err(wrong(&format!("512 bytes {filler:#04x}")));
-            }
+        let is_all = |filler: u8| page.iter().all(|byte| *byte == filler);
+        if is_all(0xff) {
+            return Err(wrong("512 bytes 0xff"));
+        }
+        if is_all(0x00) {
+            return Ok(None);
         }
         let half = |at| u16::from_le_bytes(field(page, at));
         let word = |at| u32::from_le_bytes(field(page, at));
@@ -77,7 +78,7 @@ impl SmartLog {
         let byte = |at| u8::from_le_bytes(field(page, at));
         // Above 100 it is no percentage of a whole.
         let percent = |at| Some(byte(at)).filter(|percent| *percent <= 100);
-        Ok(Self {
+        Ok(Some(Self {
             critical_warning: byte(0),
             temperature: celsius(half(1)),
             spare: percent(3),
@@ -98,7 +99,7 @@ impl SmartLog {
             sensors: std::array::from_fn(|sensor| celsius(half(200 + 2 * sensor))),
             thermal_transitions: [word(216), word(220)],
             thermal_time: [word(224), word(228)],
-        })
+        }))
     }
 
     /// Adds its series.
@@ -195,7 +196,7 @@ fn whole(count: u128, unit: u128) -> Value {
 
 /// Invariants for fuzzing: no bytes panic, and a log that is read has 512 bytes and finite, non-negative counts.
 pub(crate) fn check(data: &[u8]) {
-    let Ok(log) = SmartLog::parse("nvme0", data) else {
+    let Ok(Some(log)) = SmartLog::parse("nvme0", data) else {
         return;
     };
     assert_eq!(data.len(), LENGTH);
@@ -224,12 +225,11 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_length_and_one_of_filler_are_no_reading() {
+    fn a_page_of_another_length_or_of_ff_is_an_error_and_one_of_zeros_is_no_log() {
         for (bytes, found) in [
             (vec![1; 511], "511 bytes"),
             (vec![1; 513], "513 bytes"),
             (Vec::new(), "0 bytes"),
-            (vec![0; 512], "512 bytes 0x00"),
             (vec![0xff; 512], "512 bytes 0xff"),
         ] {
             let error = SmartLog::parse("nvme3", &bytes).unwrap_err().to_string();
@@ -239,6 +239,7 @@ mod tests {
             );
             assert!(error.contains("expected 512 bytes"), "{error}");
         }
+        assert_eq!(SmartLog::parse("nvme3", &[0; LENGTH]).unwrap(), None);
     }
 
     #[test]
@@ -259,7 +260,7 @@ mod tests {
     fn a_percentage_above_100_is_none_except_the_used_one() {
         let mut page = [0; LENGTH];
         set(&mut page, 3, &[101, 255, 254]);
-        let log = SmartLog::parse("nvme0", &page).unwrap();
+        let log = SmartLog::parse("nvme0", &page).unwrap().unwrap();
         assert_eq!((log.spare, log.spare_threshold, log.used), (None, None, 254));
     }
 
@@ -310,7 +311,7 @@ mod tests {
                 thermal_transitions: [a, b],
                 thermal_time: [c, d],
             };
-            prop_assert_eq!(SmartLog::parse("nvme0", &page).unwrap(), expected);
+            prop_assert_eq!(SmartLog::parse("nvme0", &page).unwrap(), Some(expected));
         }
 
         #[test]

@@ -248,7 +248,7 @@ pub(super) fn make(plan: &Plan) -> Result<Vec<Entry>> {
     let stripped = tempfile::NamedTempFile::new()?;
     supply::strip(&plan.binary, stripped.path())?;
     list.push(Entry::file(BINARY, fs::read(stripped.path())?));
-    own_words(&mut list, &plan.binary)?;
+    printed_by_program(&mut list, &plan.binary)?;
     Ok(complete(list))
 }
 
@@ -296,7 +296,7 @@ fn read(from: &str) -> Result<Vec<u8>> {
 }
 
 /// Manual pages and completions, written by the program.
-fn own_words(list: &mut Vec<Entry>, binary: &Path) -> Result<()> {
+fn printed_by_program(list: &mut Vec<Entry>, binary: &Path) -> Result<()> {
     let folder = tempfile::tempdir()?;
     cmd::run(cmd::program(&binary.to_string_lossy(), &["man"]).arg(folder.path()))?;
     let mut sections = Vec::new();

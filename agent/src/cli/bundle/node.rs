@@ -6,22 +6,9 @@ use serde_json::{Value, json};
 use super::labels;
 use super::names::{self, Names, number, one_of, word};
 use crate::http::control::{CollectorView, GpuView, MountView, NodeStatus, PortView, WorkerView};
+use crate::own::metrics::DRAIN_STATES;
 use health::view::{FindingView, IncidentView};
 use model::ledger::{Count, Ledger};
-
-/// The states of a drain.
-const DRAINS: [&str; 10] = [
-    "none",
-    "wanted",
-    "withheld",
-    "held",
-    "foreign",
-    "writing",
-    "drained",
-    "lifting",
-    "overridden",
-    "unproven",
-];
 
 /// Verdict, drain, hardware, collectors and workers.
 pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
@@ -54,7 +41,7 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
             "valid_until_ms": view.verdict.valid_until_ms,
         },
         "drain": {
-            "state": one_of(&view.drain.state, &DRAINS),
+            "state": one_of(&view.drain.state, DRAIN_STATES),
             "incident": view.drain.incident.as_deref().map(names::incident),
             "since": view.drain.since,
             "recorded": view.drain.recorded,
