@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::labels;
 use super::names::{self, Names, number, one_of, word};
 use crate::http::control::{CollectorView, GpuView, MountView, NodeStatus, PortView, WorkerView};
-use crate::own::metrics::DRAIN_STATES;
+use crate::own::DRAIN_STATES;
 use health::view::{FindingView, IncidentView};
 use model::ledger::{Count, Ledger};
 
