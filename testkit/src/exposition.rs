@@ -238,6 +238,8 @@ fn parse_value(text: &str) -> Result<f64> {
 
 /// Prefixes of the series of filesystems, whose number follows the node's mounts and not its GPUs and adapters.
 const FILESYSTEMS: [&str; 4] = ["gpfs_", "lustre_", "mount_", "nfs_"];
+/// Their collectors, whose own series have one for each mount.
+const COLLECTORS: [&str; 3] = ["gpfs", "lustre", "mounts"];
 /// Limit of series in the core tier of a node with 8 GPUs and 10 adapters, without its filesystems.
 const CORE: usize = 1500;
 /// Limit for one Lustre, one GPFS and four further mounts.
@@ -248,7 +250,10 @@ const CORE_FILESYSTEMS: usize = 250;
 /// # Errors
 /// When a number is above its limit.
 pub fn core_series(samples: &[Sample]) -> Result<(usize, usize)> {
-    let of_filesystem = |sample: &&Sample| FILESYSTEMS.iter().any(|prefix| sample.name.starts_with(prefix));
+    let of_filesystem = |sample: &&Sample| {
+        let collector = sample.label("collector").unwrap_or_default();
+        FILESYSTEMS.iter().any(|prefix| sample.name.starts_with(prefix)) || COLLECTORS.contains(&collector)
+    };
     let filesystems = samples.iter().filter(of_filesystem).count();
     let node = samples.len() - filesystems;
     ensure!(

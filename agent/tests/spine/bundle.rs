@@ -209,9 +209,11 @@ fn no_name_of_a_user_job_path_host_or_secret_is_in_a_bundle() {
         c.cli(&["pause", "--for", "1h", "--reason", "canary pause"]).0,
         Some(0)
     );
-    // Each source has its canary: otherwise the test would prove nothing.
+    // Each source has its canary and was read: otherwise the test would prove nothing.
     for part in [
         "mountpoint=\"/lustre/canaryfs\"",
+        "lustre_client_info{fs=\"canaryfs\"",
+        "rdma_port_state{device=\"mlx5_0\"",
         "user=\"canary-ada\"",
         "account=\"canary-proja\"",
         JOB,
