@@ -6,6 +6,7 @@ mod text;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -107,8 +108,27 @@ pub(crate) fn short_time(at: i64) -> String {
     local(at, "%m-%d %H:%M")
 }
 
+/// A time in local time with the zone's abbreviation, or in UTC where the zone is unknown.
+pub(crate) fn zoned_time(at: i64) -> String {
+    local(at, ZONED)
+}
+
+const ZONED: &str = "%Y-%m-%d %H:%M:%S %Z";
+
+/// The zone is read once: the daemon cannot open its file after it has entered its sandbox.
+static ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// Reads the zone of `TZ` or `/etc/localtime`, for all later times.
+pub(crate) fn zone() -> &'static TimeZone {
+    ZONE.get_or_init(|| TimeZone::try_system().unwrap_or(TimeZone::UTC))
+}
+
 fn local(at: i64, form: &str) -> String {
-    let zoned = Timestamp::from_second(at).map(|t| t.to_zoned(TimeZone::system()));
+    shown(at, zone(), form)
+}
+
+fn shown(at: i64, zone: &TimeZone, form: &str) -> String {
+    let zoned = Timestamp::from_second(at).map(|t| t.to_zoned(zone.clone()));
     zoned.map_or_else(|_| format!("@{at}"), |z| z.strftime(form).to_string())
 }
 
@@ -175,5 +195,20 @@ mod tests {
     #[test]
     fn a_time_that_no_calendar_knows_is_a_number() {
         assert_eq!(time(i64::MAX), format!("@{}", i64::MAX));
+    }
+
+    #[test]
+    fn a_time_of_the_page_names_its_zone() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        for (at, text) in [
+            (1_700_000_000, "2023-11-14 23:13:20 CET"),
+            (1_720_000_000, "2024-07-03 11:46:40 CEST"),
+        ] {
+            assert_eq!(shown(at, &zone, ZONED), text);
+        }
+        assert_eq!(
+            shown(1_700_000_000, &TimeZone::UTC, ZONED),
+            "2023-11-14 22:13:20 UTC"
+        );
     }
 }

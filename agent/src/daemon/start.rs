@@ -70,6 +70,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let Some(sockets) = sockets::receive(&mut parent, init.sockets)? else {
         return Ok(());
     };
+    crate::screen::zone();
     // Before any thread. The parent has reported a kernel without filters.
     let sandbox = sys::sandbox::enter("daemon", Some(&files(&init)));
     sys::log::start(&init.loaded.config.log_level)?;
