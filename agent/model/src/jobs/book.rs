@@ -309,10 +309,10 @@ impl Book {
         for running in self.running.values_mut() {
             running.line.shared |= is_shared;
         }
-        for port in self.meters.ports(counters) {
+        for counter in self.meters.node(counters) {
             for running in self.running.values_mut() {
-                if running.since.is_some_and(|since| covers(port.from, since)) {
-                    *running.line.node.entry(port.name.to_owned()).or_default() += port.by;
+                if running.since.is_some_and(|since| covers(counter.from, since)) {
+                    *running.line.node.entry(counter.name.to_owned()).or_default() += counter.by;
                 }
             }
         }

@@ -1,32 +1,66 @@
-//! GPU and port counters of one snapshot, whose differences belong to jobs.
+//! Counters of GPUs, ports and filesystems of one snapshot, whose differences belong to jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use collectors::Metric;
+use collectors::gpfs::metrics as gpfs;
 use collectors::gpu::metrics as gpu;
+use collectors::lustre::metrics as lustre;
 use collectors::rdma::metrics as rdma;
-use collectors::{Kind, Metric};
 
 use crate::snapshot::{Sample, Snapshot};
 
-/// Port counters, with their names in a line. A retransmission is each event after which the sender sends again: a
-/// reported gap, or a missing answer.
-const NODE: [(&str, &[&Metric]); 5] = [
-    ("rdma_transmit_bytes", &[&rdma::PORT_XMIT_DATA]),
-    ("rdma_receive_bytes", &[&rdma::PORT_RCV_DATA]),
+/// A counter of the node in a line: collector, name, metrics, and the values of the label `operation` that are no part of it.
+type Row = (
+    &'static str,
+    &'static str,
+    &'static [&'static Metric],
+    &'static [&'static str],
+);
+
+/// Counters of ports and filesystems, which their clients cannot split by job. A retransmission is each event after which
+/// the sender sends again: a reported gap, or a missing answer.
+const NODE: [Row; 11] = [
+    ("rdma", "rdma_transmit_bytes", &[&rdma::PORT_XMIT_DATA], &[]),
+    ("rdma", "rdma_receive_bytes", &[&rdma::PORT_RCV_DATA], &[]),
     (
+        "rdma",
         "rdma_retransmits",
         &[
             &rdma::PACKET_SEQ_ERR,
             &rdma::IMPLIED_NAK_SEQ_ERR,
             &rdma::LOCAL_ACK_TIMEOUT_ERR,
         ],
+        &[],
     ),
-    ("rdma_cnp_sent", &[&rdma::NP_CNP_SENT]),
-    ("rdma_cnp_handled", &[&rdma::RP_CNP_HANDLED]),
+    ("rdma", "rdma_cnp_sent", &[&rdma::NP_CNP_SENT], &[]),
+    ("rdma", "rdma_cnp_handled", &[&rdma::RP_CNP_HANDLED], &[]),
+    ("lustre", "lustre_read_bytes", &[&lustre::READ_BYTES], &[]),
+    ("lustre", "lustre_write_bytes", &[&lustre::WRITE_BYTES], &[]),
+    ("lustre", "lustre_metadata_operations", &[&lustre::MD_OPS], &[]),
+    ("gpfs", "gpfs_read_bytes", &[&gpfs::READ_BYTES], &[]),
+    ("gpfs", "gpfs_write_bytes", &[&gpfs::WRITE_BYTES], &[]),
+    (
+        "gpfs",
+        "gpfs_metadata_operations",
+        &[&gpfs::OPERATIONS],
+        &["reads", "writes"],
+    ),
 ];
+/// Collectors of [`NODE`].
+const COLLECTORS: [&str; 3] = ["rdma", "lustre", "gpfs"];
 
-/// GPU, instance (empty for the whole), and kind; for ports a name of [`NODE`], the metric and its labels.
+/// The name in a line to which a sample of that collector adds.
+fn name_of(collector: &str, sample: &Sample<'_>) -> Option<&'static str> {
+    let operation = sample.label("operation").unwrap_or_default();
+    let row = NODE.iter().find(|(of, _, metrics, not)| {
+        *of == collector && metrics.contains(&sample.metric) && !not.contains(&operation)
+    });
+    row.map(|(_, name, ..)| *name)
+}
+
+/// GPU, instance (empty for the whole), and kind; for the node a name of [`NODE`], the metric and its labels.
 pub(super) type Key = (String, String, String);
 
 /// A value, and the time of its reading since boot.
@@ -41,7 +75,7 @@ pub(super) struct Counters {
     pub(super) throttle: BTreeMap<Key, Reading>,
     /// By GPU, 0 to 1.
     pub(super) busy: BTreeMap<Key, Reading>,
-    /// Counters of ports.
+    /// Counters of ports and filesystems.
     pub(super) node: BTreeMap<Key, Reading>,
     /// By GPU and instance, in bytes.
     memory: BTreeMap<Key, Reading>,
@@ -55,21 +89,13 @@ impl Counters {
         for sample in snapshot.samples_of("nvidia") {
             found.gpu(&sample, snapshot.at);
         }
-        for sample in snapshot
-            .samples_of("rdma")
-            .filter(|s| s.metric.kind != Kind::Info)
-        {
-            let name = NODE
-                .iter()
-                .find(|(_, metrics)| metrics.contains(&sample.metric))
-                .map(|(name, _)| *name);
-            if let Some(name) = name {
-                let key = (
-                    name.to_owned(),
-                    sample.metric.name.to_owned(),
-                    sample.labels.join("\u{1f}"),
-                );
-                found.node.insert(key, reading(&sample, snapshot.at));
+        for collector in COLLECTORS {
+            for sample in snapshot.samples_of(collector) {
+                if let Some(name) = name_of(collector, &sample) {
+                    let labels = sample.labels.join("\u{1f}");
+                    let key = (name.to_owned(), sample.metric.name.to_owned(), labels);
+                    found.node.insert(key, reading(&sample, snapshot.at));
+                }
             }
         }
         found

@@ -69,7 +69,7 @@ pub struct Line {
     /// Processes killed by the OOM killer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<f64>,
-    /// Increases of the counters of all ports of the node, by name.
+    /// Increases of the counters of all ports and filesystems of the node, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node: BTreeMap<String, f64>,
     /// Whether other jobs ran at the same time: the node's counters are theirs too.

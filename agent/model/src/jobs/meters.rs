@@ -52,9 +52,9 @@ pub(super) struct Moved {
     pub(super) throttle_seconds: BTreeMap<String, f64>,
 }
 
-/// Increase on a port.
+/// Increase of a counter of the node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct OnPort<'a> {
+pub(super) struct OnNode<'a> {
     /// Its name in a line.
     pub(super) name: &'a str,
     pub(super) by: f64,
@@ -94,12 +94,12 @@ impl Meters {
         is_theirs.then(|| load * at.saturating_sub(from).as_secs_f64())
     }
 
-    /// Increases on ports.
-    pub(super) fn ports<'a>(&'a self, now: &'a Counters) -> impl Iterator<Item = OnPort<'a>> {
+    /// Increases of the node's counters.
+    pub(super) fn node<'a>(&'a self, now: &'a Counters) -> impl Iterator<Item = OnNode<'a>> {
         now.node.iter().filter_map(|(key, to)| {
             let (by, from) = moved(&self.node, key, *to)?;
             let name = key.0.as_str();
-            Some(OnPort { name, by, from })
+            Some(OnNode { name, by, from })
         })
     }
 
@@ -124,7 +124,7 @@ fn moved(before: &Values, key: &Key, (to, at): Reading) -> Option<(f64, Duration
     (by >= 0.0 && at.saturating_sub(read) <= BLIND).then_some((by, read))
 }
 
-/// Whether a reading of a port at that time is no older than a job first seen `since` then.
+/// Whether a reading of the node at that time is no older than a job first seen `since` then.
 pub(super) fn covers(from: Duration, since: Duration) -> bool {
     from + APART >= since
 }

@@ -68,6 +68,27 @@ fn a_job_has_a_line_when_it_has_ended() {
 }
 
 #[test]
+fn bytes_and_metadata_operations_of_filesystems_are_the_nodes() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let mut running = node.with("7", &["nvidia0"]);
+    running.files = Some([1000, 10]);
+    take(&mut book, &running, START);
+    let mut after = node.with("8", &["nvidia0"]);
+    after.files = Some([5000, 12]);
+    let of = |line: &Line, name: &str| line.node.get(name).copied();
+    let lines = take(&mut book, &after, START + 15.0);
+    assert_eq!(of(&lines[0], "lustre_read_bytes"), Some(4000.0));
+    // Opens and closes; reads are no metadata.
+    assert_eq!(of(&lines[0], "gpfs_metadata_operations"), Some(6.0));
+    assert_eq!(of(&lines[0], "lustre_write_bytes"), None, "never read");
+    // Mounted anew: its counters begin at 0.
+    let mut end = node.clone();
+    end.files = Some([7, 0]);
+    let lines = take(&mut book, &end, START + 30.0);
+    assert_eq!(of(&lines[0], "lustre_read_bytes"), None);
+}
+
+#[test]
 fn shards_have_a_part_each_and_of_a_gpu_that_nobody_has_nothing_is_given() {
     let (mut book, node) = (Book::default(), Node::new());
     let both = node.with("7", &["nvidia0"]).with("8", &["nvidia0"]);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use collectors::gpfs::metrics as gpfs;
 use collectors::gpu::metrics as gpu;
+use collectors::lustre::metrics as lustre;
 use collectors::rdma::metrics as rdma;
 use collectors::slurm::metrics::{
     JOB_CPU, JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_MEMORY_PEAK, JOB_PARTS,
@@ -27,6 +29,8 @@ pub struct Node {
     pub presence: Presence,
     /// What the only port has sent. `None`: it could not be read.
     pub sent: Option<u64>,
+    /// Bytes that programs have read from the only Lustre, and metadata operations of the only GPFS. `None`: none is mounted.
+    pub files: Option<[u64; 2]>,
     /// Which life of a job of the same number it is.
     pub life: &'static str,
     pub has_prolog: bool,
@@ -58,6 +62,7 @@ impl Default for Node {
             jobs: Vec::new(),
             presence: Presence::Open,
             sent: Some(0),
+            files: None,
             life: "1",
             has_prolog: false,
             began: START,
@@ -172,8 +177,19 @@ impl Node {
         let port = sample::device("port", |b: &mut Block| {
             b.maybe_u64(&rdma::PORT_XMIT_DATA, &["mlx5_0", "1"], self.sent);
         });
+        let of_lustre = sample::device("scratch", |b: &mut Block| {
+            b.maybe_u64(&lustre::READ_BYTES, &["scratch"], self.files.map(|f| f[0]));
+        });
+        let of_gpfs = sample::device("home", |b: &mut Block| {
+            for (operation, times) in [("opens", 1), ("closes", 2), ("reads", 1000)] {
+                let labels = ["", "home", operation];
+                b.maybe_u64(&gpfs::OPERATIONS, &labels, self.files.map(|f| f[1] * times));
+            }
+        });
         for collector in &mut snapshot.collectors {
             match collector.spec.name {
+                "lustre" => collector.devices.push(of_lustre.clone()),
+                "gpfs" => collector.devices.push(of_gpfs.clone()),
                 "nvidia" => collector.devices.push(gpus.clone()),
                 "rdma" => collector.devices.push(port.clone()),
                 "slurm" => {
