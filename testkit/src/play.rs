@@ -22,7 +22,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -35,6 +35,9 @@ const PIPE: i32 = 1 << 20;
 
 /// Default duration of a step in seconds.
 const STEP: u64 = 10;
+
+/// Time since boot at which a log begins that a recording does not have.
+const UPTIME: Duration = Duration::from_secs(86_400);
 
 /// Folder of the job files that hooks write.
 const HOOKS: &str = "run/nodewarden/jobs/";
@@ -119,6 +122,8 @@ struct Step {
 struct Log {
     pipe: File,
     begins: Duration,
+    /// Number of the last record written.
+    sequence: u64,
     /// Pending records with their time stamps, the latest first.
     waiting: Vec<(Duration, String)>,
 }
@@ -167,6 +172,54 @@ impl Play {
             log,
             driver,
         })
+    }
+
+    /// Leaves out every step after the first `steps`, the kernel log from now on, and the loss of a GPU. A node without a
+    /// log gets an empty one.
+    ///
+    /// # Errors
+    /// When the log cannot be made.
+    pub fn keep(&mut self, steps: usize) -> Result<()> {
+        self.steps.truncate(steps);
+        for texts in self.moving.values_mut() {
+            texts.truncate(steps + 1);
+        }
+        if let Some(driver) = &mut self.driver {
+            driver.lost = None;
+        }
+        match &mut self.log {
+            Some(log) => log.waiting.clear(),
+            None => {
+                let file = self.case.join("kmsg");
+                if !file.exists() {
+                    fs::write(&file, "")?;
+                }
+                self.log = Some(Log::open(&file, UPTIME)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces a text in a file of the node.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written, or that does not have the text.
+    pub fn replace(&self, path: &str, from: &str, to: &str) -> Result<()> {
+        let file = self.root.join(path);
+        let text = fs::read_to_string(&file).with_context(|| path.to_owned())?;
+        ensure!(text.contains(from), "{path}: expected {from:?}");
+        tree::put(&file, &Entry::File(text.replace(from, to).into_bytes()))
+    }
+
+    /// Appends a line to the kernel log, as an error, at a time since the start.
+    ///
+    /// # Errors
+    /// A node without a log, or a log that cannot be written.
+    pub fn log(&mut self, at: Duration, line: &str) -> Result<()> {
+        let log = self.log.as_mut().context("the node has no kernel log")?;
+        let stamp = (log.begins + at).as_micros();
+        let record = format!("3,{},{stamp},-;{line}\n", log.sequence + 1);
+        log.write(&record)
     }
 
     /// Duration of the recording; interpolated files continue after it.
@@ -291,6 +344,7 @@ impl Log {
         let mut log = Self {
             pipe,
             begins,
+            sequence: 0,
             waiting,
         };
         log.advance(Duration::ZERO)?;
@@ -308,13 +362,19 @@ impl Log {
             let Some((_, record)) = self.waiting.pop() else {
                 break;
             };
-            self.pipe
-                .write_all(record.as_bytes())
-                .context("the log's reader is too slow: the FIFO is full")?;
+            self.write(&record)?;
             let message = record.lines().next().and_then(|l| l.split_once(';'));
             said.extend(message.map(|(_, text)| format!("kernel: {text}")));
         }
         Ok(said)
+    }
+
+    fn write(&mut self, record: &str) -> Result<()> {
+        let number = record.split(',').nth(1).and_then(|n| n.parse().ok());
+        self.sequence = number.unwrap_or(self.sequence);
+        self.pipe
+            .write_all(record.as_bytes())
+            .context("the log's reader is too slow: the FIFO is full")
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::stage::Stages;
-use crate::{alerts, bench, cmd, dashboards, deps, docs, e2e, fuzz, lint, package, supply, test, vm};
+use crate::{alerts, bench, cmd, dashboards, demo, deps, docs, e2e, fuzz, lint, package, supply, test, vm};
 
 /// Runs all checks; `full` adds checks that take long or need tools that are slow to install.
 pub(crate) fn run(full: bool) -> Result<()> {
@@ -31,6 +31,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
         }
         stages.run("build twice", || supply::twice(package::epoch()?));
         stages.run("package", || package::run(true));
+        stages.run("demo: fleet", demo::check_fleet);
         stages.run("fuzz search", fuzz::search);
         vm::stages(&mut stages, None)?;
         stages.run("bench", || {

@@ -1,6 +1,7 @@
-//! `cargo xtask demo`: the daemon on a recorded node that is played in real time, in a temporary folder.
+//! `cargo xtask demo`: the daemon on a recorded node that is played in real time, or on a fleet of them, in temporary folders.
 
 mod check;
+mod fleet;
 mod place;
 
 use std::fs;
@@ -21,6 +22,7 @@ use testkit::ports::Port;
 
 use crate::cmd;
 use check::Check;
+use fleet::{Expected, Fault};
 use place::Place;
 
 /// Time that the daemon has to end after SIGTERM.
@@ -35,7 +37,8 @@ const TICK: u16 = 250;
 /// The arguments of `cargo xtask demo`.
 #[derive(clap::Args)]
 pub(crate) struct DemoArgs {
-    /// The recording: a folder below fixtures/, or the last part of its path, such as `mi300x`.
+    /// The recording: a folder below fixtures/, or the last part of its path, such as `mi300x`. `fleet`: 12 nodes with
+    /// different faults, on ports from that of --listen on.
     #[arg(default_value = "demo")]
     name: String,
     /// Address of the metrics. Port 0 selects a free port.
@@ -72,11 +75,68 @@ fn recording(name: &str) -> Result<PathBuf> {
     }
 }
 
+/// Checks the fleet, in a process of its own: the demo blocks signals.
+pub(crate) fn check_fleet() -> Result<()> {
+    let xtask = std::env::current_exe()?;
+    let words = ["demo", "fleet", "--check", "--listen", "127.0.0.1:0"];
+    cmd::run(&mut cmd::program(&xtask.to_string_lossy(), &words))
+}
+
+/// A played node and its daemon.
+struct Node {
+    name: String,
+    place: Place,
+    play: Play,
+    /// Faults of the fleet's table that are still to come, the next one last.
+    faults: Vec<Fault>,
+    expected: Expected,
+    daemon: Child,
+    /// Keeps the address free for the daemon.
+    _port: Option<Port>,
+}
+
+impl Node {
+    fn start(
+        name: String,
+        place: Place,
+        play: Play,
+        faults: Vec<Fault>,
+        expected: Expected,
+        port: Option<Port>,
+    ) -> Result<Self> {
+        Ok(Self {
+            daemon: place.start()?,
+            name,
+            place,
+            play,
+            faults,
+            expected,
+            _port: port,
+        })
+    }
+
+    /// Time of its last change.
+    fn length(&self) -> Duration {
+        let last = self.faults.iter().map(Fault::at).max();
+        last.unwrap_or_default().max(self.play.length())
+    }
+
+    /// Advances to a time since the start, and says what changed.
+    fn advance(&mut self, at: Duration) -> Result<Vec<String>> {
+        let mut said = self.play.advance(at)?;
+        while let Some(fault) = self.faults.pop_if(|fault| fault.at() <= at) {
+            said.push(fault.cause(&mut self.play, at)?);
+        }
+        Ok(said)
+    }
+}
+
 /// Runs until Ctrl-C, or until all checks are done.
 pub(crate) fn run(args: DemoArgs) -> Result<()> {
-    let case = recording(&args.name)?;
+    let is_fleet = args.name == "fleet";
+    let case = (!is_fleet).then(|| recording(&args.name)).transpose()?;
     // Reserved before the build, so that a port in use is reported immediately.
-    let (listen, _port) = free(args.listen)?;
+    let (listen, port) = free(args.listen)?;
     let program = match args.program {
         Some(program) => program,
         None => cmd::build_nodewarden()?,
@@ -88,13 +148,51 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
     signals.thread_block()?;
     let waker = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?;
 
-    let place = Place::new(program, listen)?;
-    let play = Play::open(&case, &place.node())?;
-    let mut daemon = place.start()?;
-    let shown = show(&place, play, args.check, &mut daemon, &waker);
-    let ended = end(&mut daemon);
-    drop(place);
+    let (nodes, checks) = match case {
+        None => {
+            drop(port);
+            (fleet::start(&program, args.listen)?, Checks::Fleet)
+        }
+        Some(case) => {
+            let place = Place::new(program, listen)?;
+            let play = Play::open(&case, &place.node())?;
+            let checks = Checks::Node(Check::new(play.length()));
+            (
+                vec![Node::start(
+                    args.name,
+                    place,
+                    play,
+                    Vec::new(),
+                    Expected::Incident,
+                    port,
+                )?],
+                checks,
+            )
+        }
+    };
+    let mut nodes = nodes;
+    let shown = show(&mut nodes, checks, args.check, &waker);
+    let ended = nodes.iter_mut().map(|node| end(&mut node.daemon));
+    let ended: Result<()> = ended.collect::<Vec<_>>().into_iter().collect();
+    drop(nodes);
     shown.and(ended)
+}
+
+/// What `--check` looks at.
+enum Checks {
+    Node(Check),
+    Fleet,
+}
+
+impl Checks {
+    fn look(&mut self, nodes: &[Node], at: Duration) -> Result<bool> {
+        match self {
+            Self::Node(check) => nodes
+                .iter()
+                .try_fold(false, |_, node| check.look(&node.place, at)),
+            Self::Fleet => fleet::check(nodes, at),
+        }
+    }
 }
 
 /// The address to listen on: as requested, or with a reserved port.
@@ -110,36 +208,52 @@ fn free(mut listen: SocketAddr) -> Result<(SocketAddr, Option<Port>)> {
 }
 
 /// Plays until a signal arrives, or until all checks are done.
-fn show(place: &Place, mut play: Play, check: bool, daemon: &mut Child, waker: &SignalFd) -> Result<()> {
+fn show(nodes: &mut [Node], mut checks: Checks, check: bool, waker: &SignalFd) -> Result<()> {
     let started = Instant::now();
     let mut serving: Option<Instant> = None;
-    let mut check = check.then(|| Check::new(play.length()));
+    let mut config = None;
     loop {
-        if let Some(status) = daemon.try_wait()? {
-            bail!("the daemon ended unexpectedly: {status}");
+        for node in &mut *nodes {
+            if let Some(status) = node.daemon.try_wait()? {
+                bail!("the daemon of {} ended unexpectedly: {status}", node.name);
+            }
         }
         if let Some(since) = serving {
             let at = since.elapsed();
-            for line in play.advance(at)? {
-                println!("{:4} s  {line}", at.as_secs());
+            let many = nodes.len() > 1;
+            for node in &mut *nodes {
+                for line in node.advance(at)? {
+                    let name = if many {
+                        format!("{}  ", node.name)
+                    } else {
+                        String::new()
+                    };
+                    println!("{:4} s  {name}{line}", at.as_secs());
+                }
             }
-            if let Some(check) = &mut check
-                && check.look(place, at)?
-            {
+            if check && checks.look(nodes, at)? {
                 return Ok(());
             }
-        } else if place.serves() {
-            place.print_where_to_look();
+        } else if nodes.iter().all(|node| node.place.serves()) {
+            match (&checks, &*nodes) {
+                (Checks::Node(_), [node]) => node.place.print_where_to_look(),
+                _ => {
+                    let made = fleet::prometheus(nodes)?;
+                    fleet::print_where_to_look(nodes, &made);
+                    config = Some(made);
+                }
+            }
             serving = Some(Instant::now());
         } else if started.elapsed() > START {
             bail!("the daemon does not serve after {} s", START.as_secs());
         }
         let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
         if poll(&mut fds, PollTimeout::from(TICK))? > 0 && waker.read_signal()?.is_some() {
-            return match check {
-                Some(_) => bail!("interrupted before all checks were done"),
-                None => Ok(()),
-            };
+            drop(config);
+            if check {
+                bail!("interrupted before all checks were done");
+            }
+            return Ok(());
         }
     }
 }

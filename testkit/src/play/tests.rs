@@ -56,6 +56,38 @@ fn what_every_step_names_moves_and_goes_on_and_the_rest_changes_at_its_step() {
 }
 
 #[test]
+fn a_node_whose_later_steps_are_left_out_goes_on_and_gets_other_faults() {
+    let dir = case(&[
+        ("clock.toml", "step_seconds = 10\n"),
+        ("root.tree", "count = 100\nstate = 4: ACTIVE\n"),
+        ("steps/1.tree", "count = 200\n"),
+        ("steps/2.tree", "count = 200\nstate = lost\n"),
+    ]);
+    let mut play = open(&dir).unwrap();
+    assert!(play.log(seconds(1), "no log").is_err());
+    play.keep(1).unwrap();
+    play.advance(seconds(25)).unwrap();
+    assert_eq!(read(&dir, "count"), "350\n");
+    play.replace("state", "4: ACTIVE", "1: DOWN").unwrap();
+    assert_eq!(read(&dir, "state"), "1: DOWN\n");
+    let error = play.replace("state", "4: ACTIVE", "1: DOWN").unwrap_err();
+    assert!(error.to_string().contains("expected \"4: ACTIVE\""), "{error}");
+    play.log(seconds(30), "a line").unwrap();
+    play.log(seconds(31), "another").unwrap();
+    let mut log = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(dir.path().join("node/kmsg"))
+        .unwrap();
+    let mut text = vec![0; 1000];
+    let size = log.read(&mut text).unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&text[..size]),
+        "3,1,86430000000,-;a line\n3,2,86431000000,-;another\n"
+    );
+}
+
+#[test]
 fn steps_that_were_missed_are_all_laid() {
     let dir = case(&[
         ("root.tree", "a = 1\n"),

@@ -51,6 +51,10 @@ impl Place {
         Ok(Self { program, listen, dir })
     }
 
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.listen
+    }
+
     pub(super) fn node(&self) -> PathBuf {
         self.dir.path().join("node")
     }
