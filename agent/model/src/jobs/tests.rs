@@ -81,7 +81,7 @@ fn bytes_and_metadata_operations_of_filesystems_are_the_nodes() {
     // Opens and closes; reads are no metadata.
     assert_eq!(of(&lines[0], "gpfs_metadata_operations"), Some(6.0));
     assert_eq!(of(&lines[0], "lustre_write_bytes"), None, "never read");
-    // Mounted anew: its counters begin at 0.
+    // Mounted again: its counters begin at 0.
     let mut end = node.clone();
     end.files = Some([7, 0]);
     let lines = take(&mut book, &end, START + 30.0);
