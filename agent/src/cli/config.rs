@@ -109,7 +109,7 @@ fn summary(read: &Read) -> String {
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     out.push_str(&format!("listen: {}\n", listen.join(", ")));
     out.push_str(match config.health.mode {
-        Mode::Observe => "mode: observe; nodewarden writes nothing to Slurm\n",
+        Mode::Observe => "mode: observe; nodewarden sets no drain, and lifts only its own earlier ones\n",
         Mode::Comment => "mode: comment; nodewarden writes the node's Comment\n",
         Mode::Drain => "mode: drain; nodewarden may drain this node\n",
     });

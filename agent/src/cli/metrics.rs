@@ -51,7 +51,7 @@ pub(super) struct MetricsArgs {
     /// Text format: Prometheus 0.0.4 or OpenMetrics 1.0.
     #[arg(long, default_value = "text", value_parser = ["text", "openmetrics"])]
     format: String,
-    /// Print another exporter's metric names: amd, dcgm or node_exporter.
+    /// Print another exporter's metric names: amd, dcgm, gpfs_exporter or node_exporter.
     #[arg(long)]
     page: Option<String>,
 }

@@ -90,3 +90,21 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
     let (_, broken) = &page.families["nodewarden_device_error_info"];
     assert_eq!(broken[0].0[2], ("subject".to_owned(), "broken".to_owned()));
 }
+
+#[test]
+fn the_help_names_every_page() {
+    use clap::CommandFactory;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        _args: MetricsArgs,
+    }
+
+    let help = Command::command().render_long_help().to_string();
+    let pages = Encoder::pages(&Snapshot::empty(boot::boottime()));
+    assert!(pages.contains(&"gpfs_exporter"), "{pages:?}");
+    for page in pages {
+        assert!(help.contains(page), "{page}: {help}");
+    }
+}
