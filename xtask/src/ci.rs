@@ -17,7 +17,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
     test::stages(&mut stages, None);
     e2e::stages(&mut stages, None, full)?;
     if !full {
-        vm::stages(&mut stages, Some("rdma"))?;
+        vm::quick(&mut stages);
     }
     stages.run("instructions", || {
         deps::install(&["valgrind"])?;

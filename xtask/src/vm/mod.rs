@@ -130,6 +130,15 @@ const GROUPS: &[Group] = &[
     },
 ];
 
+/// Groups that run in every CI: those of RDMA that take no minutes.
+const QUICK: [&str; 3] = ["rdma", "rdma-link", "rdma-siw"];
+
+/// Runs the groups of every CI.
+pub(crate) fn quick(stages: &mut Stages) {
+    let quick = GROUPS.iter().filter(|g| QUICK.contains(&g.name));
+    run(stages, &quick.collect::<Vec<_>>());
+}
+
 /// Runs all groups, or those of one name: `rdma` includes `rdma-loss`.
 ///
 /// # Errors
@@ -142,8 +151,13 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
         let names: Vec<&str> = GROUPS.iter().map(|g| g.name).collect();
         bail!("unknown group, expected one of: {}", names.join(" "));
     }
+    run(stages, &wanted);
+    Ok(())
+}
+
+fn run(stages: &mut Stages, groups: &[&Group]) {
     let work = cmd::root().join("target/vm");
-    for group in wanted {
+    for group in groups {
         let stage = format!("vm {}", group.name);
         if !stages.run(&format!("{stage}: packages"), || packages(group)) {
             stages.not_run(&stage, "its packages");
@@ -162,7 +176,6 @@ pub(crate) fn stages(stages: &mut Stages, name: Option<&str>) -> Result<()> {
             None => bail!("the image is missing"),
         });
     }
-    Ok(())
 }
 
 /// Runs the benchmark guest, and returns its results by name.
