@@ -119,6 +119,7 @@ impl Sim {
                 jobs: Vec::new(),
                 tasks: Vec::new(),
                 others: Vec::new(),
+                others_at: None,
                 machine: Machine::default(),
                 lustre: Vec::new(),
                 commands: Vec::new(),
