@@ -110,6 +110,52 @@ fn a_gpu_of_another_maker_at_its_address_drains() {
     assert_eq!(sim.slurm.drains, 1);
 }
 
+/// Two cards of AMD, exchanged for two of NVIDIA in other slots.
+fn exchanged() -> Sim {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    config.checks.insert("gpu-driver-unusable".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    for gpu in &mut sim.host.gpus {
+        gpu.1 = "amdgpu";
+    }
+    sim.pass(900);
+    sim.host.gpus.clear();
+    for slot in ["0000:86:00.0", "0000:af:00.0"] {
+        sim.set_gpu(slot, "nvidia", Some(true));
+    }
+    sim.reboot();
+    sim.pass(900);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    sim
+}
+
+#[test]
+fn gpus_of_another_maker_at_other_addresses_drain() {
+    let mut sim = exchanged();
+    sim.restart();
+    sim.host.gpus.remove(0);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
+    let mut sim = exchanged();
+    sim.host.driver = Presence::Failed("version_mismatch".to_owned(), String::new());
+    sim.pass(700);
+    assert_eq!(sim.slurm.drains, 1, "driver unusable: {:?}", sim.incidents());
+}
+
+#[test]
+fn one_that_leaves_a_node_with_gpus_of_both_makers_does_not_drain() {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    let mut sim = Sim::with(config, None);
+    sim.host.gpus[0].1 = "amdgpu";
+    sim.pass(900);
+    sim.host.gpus.remove(0);
+    sim.restart();
+    comments(&mut sim, "one of AMD is missing");
+}
+
 #[test]
 fn the_number_of_its_gpus_is_no_drain() {
     let mut config = config(Mode::Drain);
