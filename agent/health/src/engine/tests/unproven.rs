@@ -4,7 +4,7 @@ use collectors::EventBody;
 use collectors::amd::metrics as a;
 use collectors::event::KernelLine;
 use collectors::gpu::metrics as m;
-use collectors::kernel_log::lines::rows;
+use collectors::kernel_log::lines::{Ends, Meaning, Row, rows};
 use collectors::{Subject, SubjectKind};
 
 use super::gpus::{cases, driven};
@@ -72,19 +72,36 @@ fn a_gpu_of_amd_that_leaves_the_bus_does_not_drain_after_a_reboot_either() {
     comments(&mut sim, "in the next boot");
 }
 
+/// Drains for a line about the PCI function, after a first start without a record, on a node whose bus was never read.
+fn drains_for(row: &str) -> u32 {
+    let mut config = config(Mode::Drain);
+    for check in ["gpu-driver-error", "pcie-error"] {
+        config.checks.insert(check.to_owned(), Mode::Drain);
+    }
+    let mut sim = Sim::with(config, None);
+    sim.host.readable = false;
+    sim.event(EventBody::Kernel(KernelLine {
+        row: row.to_owned(),
+        subject: Subject::new(SubjectKind::Pci, GPU),
+    }));
+    sim.pass(600);
+    assert!(!sim.incidents().is_empty(), "{row}");
+    sim.slurm.drains
+}
+
 #[test]
 fn a_line_of_its_driver_does_not_drain_before_the_bus_is_read() {
-    for row in rows().filter(|row| row.id.starts_with("amdgpu-") && row.about == SubjectKind::Pci) {
-        let mut sim = node(Mode::Drain);
-        sim.host.readable = false;
-        sim.restart();
-        sim.event(EventBody::Kernel(KernelLine {
-            row: row.id.to_owned(),
-            subject: Subject::new(SubjectKind::Pci, GPU),
-        }));
-        sim.pass(600);
-        assert_eq!(sim.slurm.drains, 0, "{}", row.id);
+    let is_fault = |row: &&Row| matches!(row.meaning, Meaning::Fault { .. }) && row.about == SubjectKind::Pci;
+    for row in rows().filter(is_fault).filter(|row| row.id.starts_with("amdgpu-")) {
+        assert_eq!(drains_for(row.id), 0, "{}", row.id);
     }
+    // A line of the same form about another function drains.
+    let drains = |row: &&Row| {
+        let lasts = matches!(row.meaning, Meaning::Fault { check: "pcie-error", ends: Ends::Reboot });
+        lasts && row.about == SubjectKind::Pci
+    };
+    let other = rows().find(drains).unwrap();
+    assert_eq!(drains_for(other.id), 1, "{}", other.id);
 }
 
 #[test]
