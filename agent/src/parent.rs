@@ -196,8 +196,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
 
 /// Without commands no process is needed for them; without the runner all else goes on.
 fn start_runner(setup: &ParentSetup) -> Option<Runner> {
-    let config = &setup.loaded.config;
-    if config.commands.is_empty() && !config.runs_gpfs_commands() {
+    if !setup.loaded.config.needs_runner() {
         return None;
     }
     let started = Runner::start(&setup.run_dir, &setup.source.arguments());
