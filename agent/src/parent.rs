@@ -419,6 +419,7 @@ impl Parent {
                 if self.web.configure(loaded.config.web_config_file.clone(), web) {
                     self.send_web();
                 }
+                sys::log::set_level(&loaded.config.log_level);
                 self.act.configure(loaded.config.slurm.clone());
                 self.checks.configure(&loaded.config.health_commands);
                 self.gpfs.configure(loaded.config.runs_gpfs_commands());

@@ -95,6 +95,21 @@ fn commands_run_again_after_a_start_with_a_broken_file_that_is_repaired() {
 }
 
 #[test]
+fn a_reload_changes_the_log_level() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    fs::write(&file, "[log]\nlevel = \"error\"\n").unwrap();
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.start();
+    assert!(!node.daemon().stderr().contains("INFO"), "{}", node.daemon().stderr());
+    fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    node.until("the new level is in force", |n| {
+        n.daemon().stderr().contains("configuration in force")
+    });
+}
+
+#[test]
 fn a_site_table_replaces_one_row_and_a_bad_one_names_its_line() {
     let mut node = Node::new();
     let table = node.path("site.toml");
