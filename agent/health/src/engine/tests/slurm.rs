@@ -197,6 +197,9 @@ impl Slurm {
     /// What lay in slurmctld's queue happens, without anybody looking before.
     pub(super) fn catch_up(&mut self) {
         for action in std::mem::take(&mut self.late) {
+            if let Some(extra) = slurm::action::extra(&action, &self.shown()) {
+                self.extra = Some(extra).filter(|text| !text.is_empty());
+            }
             match action {
                 Action::Drain { reason, .. } => {
                     self.reason_at += 1;
