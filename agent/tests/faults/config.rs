@@ -101,7 +101,11 @@ fn a_reload_changes_the_log_level() {
     fs::write(&file, "[log]\nlevel = \"error\"\n").unwrap();
     node.arg(&["--config", file.to_str().unwrap()]);
     node.start();
-    assert!(!node.daemon().stderr().contains("INFO"), "{}", node.daemon().stderr());
+    assert!(
+        !node.daemon().stderr().contains("INFO"),
+        "{}",
+        node.daemon().stderr()
+    );
     fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
     node.daemon().signal(Signal::SIGHUP).unwrap();
     node.until("the new level is in force", |n| {

@@ -117,7 +117,9 @@ impl Links {
             answer.and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MOST)
         };
         let count = count_at(0).or_else(|| count_by_state(caller));
-        let links: Vec<NvLink> = (0..count.unwrap_or(0)).map(|number| NvLink::new(caller, number)).collect();
+        let links: Vec<NvLink> = (0..count.unwrap_or(0))
+            .map(|number| NvLink::new(caller, number))
+            .collect();
         // All links have one version; a link that is down may not report its own.
         let version = links.iter().find_map(|l| l.version);
         let generation = (!links.is_empty()).then(|| Generation::of(architecture, version));

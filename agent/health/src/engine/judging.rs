@@ -154,7 +154,9 @@ impl Engine {
         let mut keys = Vec::new();
         for (_, watch) in self.checks.iter() {
             let expected = watch.expected(&self.policy.site, &self.state.inventory);
-            let of_node = expected.into_iter().filter(|e| e.subject.kind == SubjectKind::Node);
+            let of_node = expected
+                .into_iter()
+                .filter(|e| e.subject.kind == SubjectKind::Node);
             keys.extend(of_node.map(|expected| expected.key));
         }
         keys

@@ -20,7 +20,12 @@ impl Engine {
             let known = self.state.lifts.len();
             // Each attempt writes its time. It counts once the drain is gone.
             let attempt = self.state.drain.lift_at;
-            let done: Vec<i64> = mirror.lifts.iter().copied().filter(|at| Some(*at) != attempt).collect();
+            let done: Vec<i64> = mirror
+                .lifts
+                .iter()
+                .copied()
+                .filter(|at| Some(*at) != attempt)
+                .collect();
             keep::add(&mut self.state.lifts, &done, self.now.wall);
             self.out.dirty |= self.state.lifts.len() != known;
         }

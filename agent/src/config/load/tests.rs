@@ -476,7 +476,13 @@ fn the_last_good_configuration_needs_a_runner_for_what_names_a_command() {
         assert!(kept.commands.is_empty());
         assert_eq!(kept.needs_runner(), is_named, "{rest}");
     }
-    assert!(!Files::new(&[("n.toml", "")]).load(&[]).unwrap().config.needs_runner());
+    assert!(
+        !Files::new(&[("n.toml", "")])
+            .load(&[])
+            .unwrap()
+            .config
+            .needs_runner()
+    );
 }
 
 /// Every default of a row.

@@ -132,7 +132,10 @@ fn an_incident_of_a_command_of_the_site_has_none_of_its_output() {
     assert_eq!(incident["ends"], "site-disk: condition");
     let html = render(&report(&page));
     assert!(html.contains("site-disk"));
-    assert!(!html.contains("alice") && !json.to_string().contains("alice"), "{json}");
+    assert!(
+        !html.contains("alice") && !json.to_string().contains("alice"),
+        "{json}"
+    );
 }
 
 #[test]

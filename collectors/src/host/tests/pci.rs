@@ -307,6 +307,10 @@ fn graphics_of_a_processor_are_no_gpu() {
     function("0000:04:00.1", "0x108000", "0x1022");
     let found = node.read();
     assert_eq!(found["host_pci_gpus amd"], 2);
-    let is_listed = |at: &str| found.keys().any(|k| k.starts_with(&format!("host_pci_gpu_info {at} ")));
+    let is_listed = |at: &str| {
+        found
+            .keys()
+            .any(|k| k.starts_with(&format!("host_pci_gpu_info {at} ")))
+    };
     assert!(!is_listed("0000:0f:00.0") && is_listed("0000:03:00.0") && is_listed("0000:04:00.0"));
 }

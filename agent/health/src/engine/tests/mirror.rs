@@ -221,7 +221,12 @@ fn a_copy_lifts_nothing_while_the_disk_cannot_be_written() {
 /// answered.
 #[test]
 fn a_lift_counts_once_although_its_answer_comes_later_or_never() {
-    for trouble in [None, Some(Trouble::TimeoutDone), Some(Trouble::TimeoutLate), Some(Trouble::Failed)] {
+    for trouble in [
+        None,
+        Some(Trouble::TimeoutDone),
+        Some(Trouble::TimeoutLate),
+        Some(Trouble::Failed),
+    ] {
         let mut sim = drained();
         sim.answer_after = Duration::from_secs(1);
         sim.slurm.trouble = trouble.clone().into_iter().collect();
@@ -230,7 +235,11 @@ fn a_lift_counts_once_although_its_answer_comes_later_or_never() {
         sim.slurm.catch_up();
         sim.pass(600);
         assert!(!sim.slurm.is_drained(), "{trouble:?}");
-        assert_eq!(sim.record()["lifts"].as_array().map(Vec::len), Some(1), "{trouble:?}");
+        assert_eq!(
+            sim.record()["lifts"].as_array().map(Vec::len),
+            Some(1),
+            "{trouble:?}"
+        );
         sim.xid(119);
         sim.pass(15);
         assert!(sim.slurm.is_drained(), "{trouble:?}");

@@ -92,12 +92,21 @@ fn drains_for(row: &str) -> u32 {
 #[test]
 fn a_line_of_its_driver_does_not_drain_before_the_bus_is_read() {
     let is_fault = |row: &&Row| matches!(row.meaning, Meaning::Fault { .. }) && row.about == SubjectKind::Pci;
-    for row in rows().filter(is_fault).filter(|row| row.id.starts_with("amdgpu-")) {
+    for row in rows()
+        .filter(is_fault)
+        .filter(|row| row.id.starts_with("amdgpu-"))
+    {
         assert_eq!(drains_for(row.id), 0, "{}", row.id);
     }
     // A line of the same form about another function drains.
     let drains = |row: &&Row| {
-        let lasts = matches!(row.meaning, Meaning::Fault { check: "pcie-error", ends: Ends::Reboot });
+        let lasts = matches!(
+            row.meaning,
+            Meaning::Fault {
+                check: "pcie-error",
+                ends: Ends::Reboot
+            }
+        );
         lasts && row.about == SubjectKind::Pci
     };
     let other = rows().find(drains).unwrap();
@@ -131,7 +140,9 @@ fn a_gpu_of_another_maker_at_its_address_drains() {
 fn exchanged() -> Sim {
     let mut config = config(Mode::Drain);
     config.expect.gpus = Some(2);
-    config.checks.insert("gpu-driver-unusable".to_owned(), Mode::Drain);
+    config
+        .checks
+        .insert("gpu-driver-unusable".to_owned(), Mode::Drain);
     let mut sim = Sim::with(config, None);
     for gpu in &mut sim.host.gpus {
         gpu.1 = "amdgpu";
