@@ -196,8 +196,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
 
 /// Without commands no process is needed for them; without the runner all else goes on.
 fn start_runner(setup: &ParentSetup) -> Option<Runner> {
-    let config = &setup.loaded.config;
-    if config.commands.is_empty() && !config.runs_gpfs_commands() {
+    if !setup.loaded.config.needs_runner() {
         return None;
     }
     let started = Runner::start(&setup.run_dir, &setup.source.arguments());
@@ -420,6 +419,7 @@ impl Parent {
                 if self.web.configure(loaded.config.web_config_file.clone(), web) {
                     self.send_web();
                 }
+                sys::log::set_level(&loaded.config.log_level);
                 self.act.configure(loaded.config.slurm.clone());
                 self.checks.configure(&loaded.config.health_commands);
                 self.gpfs.configure(loaded.config.runs_gpfs_commands());

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Now;
+use super::{Now, keep};
 use change::{Change, ENDED};
 use late::Late;
 use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, MAINTENANCE, Reason};
@@ -108,7 +108,12 @@ pub(super) struct Facts {
 pub(super) enum Do {
     Look,
     Drain(Want),
-    Undrain { incident: IncidentId, is_ordered: bool },
+    Undrain {
+        incident: IncidentId,
+        is_ordered: bool,
+        /// The time under which the copy of the record counts it, if it is automatic.
+        lift: Option<i64>,
+    },
 }
 
 /// A change for the engine.
@@ -116,16 +121,16 @@ pub(super) enum Do {
 pub(super) enum Happened {
     /// nodewarden drained the node.
     Drained,
-    /// nodewarden lifted its drain, automatically or by an operator's order.
-    Lifted { ordered: bool },
+    /// nodewarden lifted its drain, automatically or by an operator's order. `at`: the time of the automatic attempt.
+    Lifted { ordered: bool, at: Option<i64> },
     /// The own drain is gone, but nodewarden did not lift it.
     Overridden,
     /// An operator lifted a drain of their own while one was required.
     ForeignLifted,
     /// The scheduler's controller lost the own drain in a crash.
     Lost,
-    /// An abandoned undrain took effect after all.
-    LiftedLate,
+    /// An abandoned undrain took effect after all. `at`: as above.
+    LiftedLate { at: Option<i64> },
 }
 
 /// The own drain.
@@ -151,6 +156,9 @@ pub(super) struct Drain {
     late: Late,
     /// The wall clock when it took effect.
     pub written: Option<i64>,
+    /// The first attempt to lift it automatically (wall clock). All attempts of one drain are one lift: the copy in the
+    /// scheduler and the record count it under the same time.
+    pub lift_at: Option<i64>,
     /// An incident behind it ends in a way that no test has verified: an operator lifts it.
     pub unverified: bool,
     /// It was not seen in place since: a crash of the controller can lose what it has not saved.
@@ -340,6 +348,7 @@ impl Drain {
         self.ordered = false;
         self.by_root = false;
         self.written = None;
+        self.lift_at = None;
         self.unsaved = false;
         self.unverified = false;
         self.timing.awaiting = None;
@@ -479,9 +488,14 @@ impl Drain {
         self.to(State::Lifting, ENDED, now);
         // Each attempt stores its intent first.
         self.dirty = true;
+        let lift = (!self.ordered).then(|| {
+            let known = self.lift_at.filter(|at| keep::is_of_today(*at, now.wall));
+            *self.lift_at.insert(known.unwrap_or(now.wall))
+        });
         Some(Do::Undrain {
             incident,
             is_ordered: self.ordered,
+            lift,
         })
     }
 

@@ -57,6 +57,8 @@ pub struct Engine {
     checks: Watches,
     /// Checks whose state in the record is unusable, and why.
     lost: Vec<String>,
+    /// A GPU whose checks are proven is on the bus.
+    has_proven: bool,
     sight: Sight,
     log: Log,
     /// Slurm's Gres, of the last reading of the node.
@@ -93,6 +95,7 @@ impl Engine {
             state.faults = Faults::default();
             state.known.adapters.clear();
             state.notes.clear();
+            state.unproven_here = false;
             for (_, check) in checks.each() {
                 check.rebooted();
             }
@@ -116,6 +119,7 @@ impl Engine {
             streaks: Streaks::default(),
             checks,
             lost,
+            has_proven: false,
             sight: Sight::default(),
             log: Log::new(now.boottime),
             gres: None,
@@ -301,8 +305,12 @@ impl Engine {
                     .any(|pci| gpu_label(&self.state.inventory, pci) == name),
                 SubjectKind::Pci => PciAddress::parse(name).is_some_and(|pci| all.contains(&pci)),
                 SubjectKind::Node => {
+                    // After an exchange of the cards, the number and the driver are those of the new ones.
+                    let are_gone = self.has_proven && !self.state.unproven_here;
                     let check = checks::check(&finding.check);
-                    !all.is_empty() && check.is_some_and(|check| check.subject == SubjectKind::Gpu)
+                    !all.is_empty()
+                        && !are_gone
+                        && check.is_some_and(|check| check.subject == SubjectKind::Gpu)
                 }
                 _ => false,
             }

@@ -324,6 +324,12 @@ impl Incident {
         }
     }
 
+    /// Whether a standing finding of it is about the condition `key`.
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        let mut all = self.findings.iter();
+        all.any(|seen| seen.resolved.is_none() && seen.key.as_deref() == Some(key))
+    }
+
     /// Whether it has this finding already.
     pub(super) fn has(&self, finding: &Finding) -> bool {
         self.findings.iter().any(|s| s.is(finding))

@@ -66,15 +66,20 @@ impl Quiet {
     }
 }
 
-/// Counts an automatic lift.
-pub(super) fn count(lifts: &mut Vec<i64>, wall: i64) {
-    lifts.retain(|at| at.abs_diff(wall) < DAY);
-    lifts.push(wall);
+/// Whether a lift at this time counts now.
+pub(super) const fn is_of_today(at: i64, wall: i64) -> bool {
+    at.abs_diff(wall) < DAY
+}
+
+/// Counts an automatic lift. The copy in the scheduler may have counted it already.
+pub(super) fn count(lifts: &mut Vec<i64>, lift: i64, wall: i64) {
+    lifts.retain(|at| is_of_today(*at, wall) && *at != lift);
+    lifts.push(lift);
 }
 
 /// Adds the automatic lifts of the last 24 h that are not known.
 pub(super) fn add(lifts: &mut Vec<i64>, others: &[i64], wall: i64) {
-    let of_today = others.iter().filter(|at| at.abs_diff(wall) < DAY);
+    let of_today = others.iter().filter(|at| is_of_today(**at, wall));
     for at in of_today.take(MOST_LIFTS) {
         if !lifts.contains(at) {
             lifts.push(*at);
@@ -92,7 +97,7 @@ pub(super) fn why(
     now: Now,
 ) -> Option<String> {
     let wall = now.wall;
-    let today = lifts.iter().filter(|at| at.abs_diff(wall) < DAY).count();
+    let today = lifts.iter().filter(|at| is_of_today(**at, wall)).count();
     if unverified {
         Some("repaired, but no test has verified it: an operator lifts the drain".to_owned())
     } else if today >= LIFTS {

@@ -61,6 +61,8 @@ pub(super) struct State {
     pub inventory: Inventory,
     /// The addresses of GPUs whose checks no recording of real hardware has proven: AMD's.
     pub unproven: BTreeSet<PciAddress>,
+    /// One of them was on the bus in this boot.
+    pub unproven_here: bool,
     pub incidents: Vec<Incident>,
     pub serial: u64,
     pub dropped: u64,

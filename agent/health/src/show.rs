@@ -26,15 +26,22 @@ pub(super) struct Shown<'a> {
 /// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`. Pages show it: of a command of the site it has the check, not
 /// what the command printed.
 pub(super) fn line(incident: &Incident) -> String {
-    let detail = incident
-        .root()
-        .map_or("", |r| if is_of_site(&r.check) { &r.check } else { &r.detail });
+    let detail = incident.root().map_or("", public);
     format!(
         "{detail} {} act={} id={}",
         incident.subject,
         incident.remedy().word(),
         incident.id
     )
+}
+
+/// The detail of a finding for every user: a command of the site may print names of users.
+fn public(seen: &Seen) -> &str {
+    if is_of_site(&seen.check) {
+        &seen.check
+    } else {
+        &seen.detail
+    }
 }
 
 /// The most incidents that the text of a verdict names.
@@ -141,13 +148,13 @@ fn finding(seen: &Seen) -> FindingView {
     }
 }
 
-/// How an open incident clears, in one line.
+/// How an open incident clears, in one line, which pages show.
 fn will_clear(incident: &Incident) -> String {
     let mut parts: Vec<String> = incident
         .findings
         .iter()
         .filter(|s| s.stands() || ((!incident.drains() || s.key.is_some()) && s.resolved.is_none()))
-        .map(|s| format!("{}: {}", s.detail, finding::ends(&s.clears, &s.needs)))
+        .map(|s| format!("{}: {}", public(s), finding::ends(&s.clears, &s.needs)))
         .collect();
     parts.dedup();
     parts.join("; ")

@@ -71,6 +71,17 @@ pub struct Config {
     pub collectors: Settings,
 }
 
+impl Config {
+    /// Whether the runner has commands to run. The last good configuration has none of [`Self::commands`], but what names them: the
+    /// runner, which starts with the parent only, reads them once the file is repaired.
+    pub fn needs_runner(&self) -> bool {
+        !self.commands.is_empty()
+            || !self.health_commands.is_empty()
+            || self.notify.is_some()
+            || self.runs_gpfs_commands()
+    }
+}
+
 /// Every default: those of the rows.
 #[cfg(test)]
 impl Default for Config {

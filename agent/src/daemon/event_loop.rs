@@ -729,6 +729,7 @@ impl Daemon {
         }
         match loaded.policy() {
             Ok(policy) => {
+                sys::log::set_level(&loaded.config.log_level);
                 self.notifies = loaded.config.notify.is_some();
                 self.facts.mode = loaded.config.health.mode;
                 self.facts.max_jobs = loaded.config.max_jobs();

@@ -242,14 +242,14 @@ fn judged(exits: Exits, reply: Result<Reply, CallError>) -> (CommandResult, Stri
     }
 }
 
-/// NHC: 1, the code of the check that failed, or with `-a` the number of failed checks. 10 is a wrong option. Above 125 the shell
-/// or a signal ended it: 142 is its own time-out.
+/// NHC: 1, the code of the check that failed, or with `-a` the number of failed checks. 10 is a wrong option. 124 is timeout(1) at
+/// its limit; 125 is timeout(1) or env(1) that could not start it. Above 125 the shell or a signal ended it: 142 is its own time-out.
 const fn meaning(exits: Exits, code: i32) -> CommandResult {
     match (exits, code) {
         (_, 0) => CommandResult::Healthy,
         (Exits::Own, 1) => CommandResult::Unhealthy,
-        (Exits::Nhc, 1..=9 | 11..=125) => CommandResult::Unhealthy,
-        (Exits::Nhc, 142) => CommandResult::TimedOut,
+        (Exits::Nhc, 1..=9 | 11..=123) => CommandResult::Unhealthy,
+        (Exits::Nhc, 124 | 142) => CommandResult::TimedOut,
         (Exits::Own | Exits::Nhc, _) => CommandResult::Unknown,
     }
 }

@@ -6,9 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Limit of queued lines; more are dropped and counted.
@@ -33,6 +35,9 @@ struct Counts {
 }
 
 static LINES: OnceLock<Lines> = OnceLock::new();
+
+/// The levels in force.
+static LEVELS: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 
 impl Lines {
     /// With the thread that writes them. It calls `first` before.
@@ -112,12 +117,13 @@ pub fn start(level: &str) -> io::Result<()> {
 /// As [`start`].
 pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let lines = Lines::new(first, io::stderr())?;
-    let filter = std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned());
+    let (filter, levels) = reload::Layer::new(levels(level));
     // Only tests set a second one in one process.
     crate::ignore(LINES.set(lines.clone()));
+    crate::ignore(LEVELS.set(levels));
     crate::ignore(
         tracing_subscriber::registry()
-            .with(targets(&filter))
+            .with(filter)
             .with(
                 fmt::layer()
                     .with_writer(lines)
@@ -127,6 +133,17 @@ pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Re
             .try_init(),
     );
     Ok(())
+}
+
+/// Changes the level of a process that has called [`start`]. `NODEWARDEN_LOG` still overrides it.
+pub fn set_level(level: &str) {
+    if let Some(handle) = LEVELS.get() {
+        crate::ignore(handle.reload(levels(level)));
+    }
+}
+
+fn levels(level: &str) -> Targets {
+    targets(&std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned()))
 }
 
 /// The levels of a filter; those of `info` where it is none.
@@ -175,6 +192,21 @@ mod tests {
         let filter = "warn,nodewarden::daemon=debug";
         assert!(level(filter, "nodewarden::daemon::start", Level::DEBUG));
         assert!(!level(filter, "nodewarden::parent", Level::INFO));
+    }
+
+    #[test]
+    fn a_level_can_be_changed_later() {
+        start("info").unwrap();
+        let enabled = || (tracing::enabled!(Level::DEBUG), tracing::enabled!(Level::INFO));
+        assert_eq!(enabled(), (false, true));
+        for (level, expected) in [
+            ("debug", (true, true)),
+            ("error", (false, false)),
+            ("info", (false, true)),
+        ] {
+            set_level(level);
+            assert_eq!(enabled(), expected, "{level}");
+        }
     }
 
     #[test]

@@ -75,6 +75,45 @@ fn a_reload_keeps_the_last_good_one_on_a_bad_file_and_never_raises_a_mode() {
 }
 
 #[test]
+fn commands_run_again_after_a_start_with_a_broken_file_that_is_repaired() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    let good = "[commands.a]\ncommand = [\"/bin/true\"]\ntimeout = \"5s\"\n\
+                [[health.command]]\nname = \"a\"\ncommand = \"a\"\nevery = \"1m\"\n";
+    fs::write(&file, good).unwrap();
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.start();
+    node.kill9();
+    fs::write(&file, format!("{good}nonsense = 1\n")).unwrap();
+    node.start();
+    assert_eq!(node.metric("nodewarden_config_error", &[]), Some(1.0));
+    fs::write(&file, good).unwrap();
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    node.until("the command has run", |n| {
+        n.metric("nodewarden_command_healthy", &[("check", "site-a")]) == Some(1.0)
+    });
+}
+
+#[test]
+fn a_reload_changes_the_log_level() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    fs::write(&file, "[log]\nlevel = \"error\"\n").unwrap();
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.start();
+    assert!(
+        !node.daemon().stderr().contains("INFO"),
+        "{}",
+        node.daemon().stderr()
+    );
+    fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    node.until("the new level is in force", |n| {
+        n.daemon().stderr().contains("configuration in force")
+    });
+}
+
+#[test]
 fn a_site_table_replaces_one_row_and_a_bad_one_names_its_line() {
     let mut node = Node::new();
     let table = node.path("site.toml");

@@ -77,8 +77,12 @@ impl PciFunction {
         }
         let id = identifier(&folder.join("vendor"))?;
         let vendor = id.as_ref().map(|v| Vendor::of(v.value)).map_err(|e| *e);
-        // Intel's graphics and neural units on the root bus are a part of the processor.
-        let in_processor = vendor == Ok(Some(Vendor::Intel)) && address.0.split(':').nth(1) == Some("00");
+        // Parts of the processor: Intel's graphics and neural units on the root bus, and AMD's graphics.
+        let in_processor = match vendor {
+            Ok(Some(Vendor::Intel)) => address.0.split(':').nth(1) == Some("00"),
+            Ok(Some(Vendor::Amd)) => is_display(class.as_ref()) && has_processor_beside(folder),
+            _ => false,
+        };
         if vendor == Ok(None) || in_processor {
             return Some(Self::Other);
         }
@@ -95,6 +99,23 @@ impl PciFunction {
             is_virtual: physical.is_some(),
         }))
     }
+}
+
+/// Whether its base class is that of display controllers, and not that of accelerators.
+fn is_display(class: Result<&Identifier, &NoIdentifier>) -> bool {
+    class.is_ok_and(|class| class.value >> 16 == 0x03)
+}
+
+/// Whether the same PCI device has functions of AMD's processors (USB, security): the graphics of a processor have, and all functions
+/// of a card are those of its GPU's maker. Their bus is not the root bus, and their class is that of some cards.
+fn has_processor_beside(folder: &Path) -> bool {
+    let Some(slot) = folder.to_str().and_then(|path| path.strip_suffix(".0")) else {
+        return false;
+    };
+    (1..8).any(|function| {
+        let vendor = identifier(Path::new(&format!("{slot}.{function}/vendor")));
+        matches!(vendor, Some(Ok(id)) if id.value == 0x1022)
+    })
 }
 
 /// A hexadecimal attribute and its text.

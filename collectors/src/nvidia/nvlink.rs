@@ -41,6 +41,8 @@ struct NvLink {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     links: Vec<NvLink>,
+    /// The driver answers that there is no link: the GPU has none, or they are switched off.
+    has_none: bool,
     kinds: Vec<LinkValue>,
     totals: Vec<LinkTotal>,
     c2c: C2c,
@@ -114,8 +116,10 @@ impl Links {
             let answer = asked.and_then(|()| batch.get(at).ok()).and_then(narrow_counter);
             answer.and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MOST)
         };
-        let count = count_at(0).unwrap_or_else(|| count_by_state(caller));
-        let links: Vec<NvLink> = (0..count).map(|number| NvLink::new(caller, number)).collect();
+        let count = count_at(0).or_else(|| count_by_state(caller));
+        let links: Vec<NvLink> = (0..count.unwrap_or(0))
+            .map(|number| NvLink::new(caller, number))
+            .collect();
         // All links have one version; a link that is down may not report its own.
         let version = links.iter().find_map(|l| l.version);
         let generation = (!links.is_empty()).then(|| Generation::of(architecture, version));
@@ -123,6 +127,7 @@ impl Links {
             kinds: generation.map_or_else(Vec::new, kinds),
             totals: generation.map_or_else(Vec::new, totals),
             links,
+            has_none: count == Some(0),
             c2c: C2c::new(count_at(1).unwrap_or(0)),
             rate: NvLinkRate::default(),
         }
@@ -174,6 +179,9 @@ impl Links {
         }
         if !self.links.is_empty() {
             self.push_all(gpu, caller, &totals, &answers, out);
+        } else if self.has_none {
+            out.u64(&n::NVLINK_LINKS, &[gpu], 0);
+            out.u64(&n::NVLINK_LINKS_UP, &[gpu], 0);
         }
         let behind = places.start;
         self.c2c.push(gpu, |at| get(behind + at), out);
@@ -286,8 +294,8 @@ fn version_text(number: Option<u32>) -> &'static str {
     }
 }
 
-/// Links, on drivers that do not report their number.
-fn count_by_state(caller: &mut Caller) -> u32 {
+/// Links, on drivers that do not report their number. `None`: no link answers, which is also the answer of a call that fails.
+fn count_by_state(caller: &mut Caller) -> Option<u32> {
     let has = |number: &u32| {
         caller
             .ask(("GetNvLinkState", *number), |l: &Library, d| {
@@ -295,5 +303,6 @@ fn count_by_state(caller: &mut Caller) -> u32 {
             })
             .is_some()
     };
-    u32::try_from((0..MOST).take_while(has).count()).unwrap_or(0)
+    let count = (0..MOST).take_while(has).count();
+    u32::try_from(count).ok().filter(|count| *count > 0)
 }

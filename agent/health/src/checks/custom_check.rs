@@ -16,7 +16,7 @@ use crate::settings::Command;
 pub static CHECK: Check = Check {
     id: "custom-check",
     subject: SubjectKind::Node,
-    fires_when: "A command of `health.command` exits with 1. NHC: with any code under 126, except 10. The check's id is `site-NAME`.",
+    fires_when: "A command of `health.command` exits with 1. NHC: with any code under 124, except 10. The check's id is `site-NAME`.",
     lasting: "`after` consecutive results (default 2)",
     clears_when: "As many consecutive results with exit code 0, or the row leaves the configuration.",
     ignored_when: "Any other exit code, a time-out, a command that cannot be started, and a result older than 3 intervals: unknown.",

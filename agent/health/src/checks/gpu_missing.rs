@@ -40,12 +40,17 @@ impl Watch for Missing {
 
     fn expected(&self, site: &Site, inventory: &Inventory) -> Vec<Expected> {
         let gpus = site.settings.gpu_addresses.iter();
-        gpus.map(|address| Expected {
+        let each = gpus.map(|address| Expected {
             key: address.0.clone(),
             subject: Subject::gpu(gpu_label(inventory, address)),
             doubt: format!("the GPU at {address} is not on the PCI bus, although its incident was cleared"),
-        })
-        .collect()
+        });
+        let count = count_wanted(site).map(|want| Expected {
+            key: COUNT.to_owned(),
+            subject: Subject::node(),
+            doubt: format!("fewer than {want} GPUs are on the PCI bus, although the incident was cleared"),
+        });
+        each.chain(count).collect()
     }
 
     fn owns(&self, key: &str) -> bool {
@@ -68,26 +73,19 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
             finding: Box::new(move |_| finding(host, address, &gpu)),
         });
     }
-    let want = judge
-        .site
-        .settings
-        .expect
-        .gpus
-        .map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    // Each address is judged already.
-    let is_judged = judge.site.settings.gpu_addresses.len() >= want;
+    let want = count_wanted(judge.site);
     judged.push(Judged {
         key: COUNT.to_owned(),
         subject: Subject::node(),
-        reading: match host.gpus_there() {
-            _ if is_judged => Reading::Good,
-            Some(have) if have < want => Reading::Bad,
-            Some(_) => Reading::Good,
-            None => Reading::Unknown,
+        reading: match (want, host.gpus_there()) {
+            (None, _) => Reading::Good,
+            (Some(want), Some(have)) if have < want => Reading::Bad,
+            (Some(_), Some(_)) => Reading::Good,
+            (Some(_), None) => Reading::Unknown,
         },
         at,
         pace: &USUAL,
-        finding: Box::new(move |_| too_few(host, want)),
+        finding: Box::new(move |_| too_few(host, want.unwrap_or_default())),
     });
     judged.push(Judged {
         key: GRES.to_owned(),
@@ -105,6 +103,13 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
         }
     }
     judged
+}
+
+/// The number of GPUs in `health.expect.gpus`. `None`: not set, or each of them is judged by its address.
+fn count_wanted(site: &Site) -> Option<usize> {
+    let want = site.settings.expect.gpus?;
+    let want = usize::try_from(want).unwrap_or(usize::MAX);
+    (want > site.settings.gpu_addresses.len()).then_some(want)
 }
 
 /// The reading of a configured address.

@@ -134,7 +134,10 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
     let is_own = down * 2 <= seen;
     let mut judged = Vec::new();
     for (gpu, expected) in gpus.iter().zip(expected) {
-        let Some((up, want)) = expected else { continue };
+        let Some((up, want)) = expected else {
+            judged.extend(no_longer_expected(judge, gpu, best));
+            continue;
+        };
         // A GPU that stays down alone after all were down is a new finding.
         for own in [true, false] {
             let reading = match up < want {
@@ -155,6 +158,34 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
         }
     }
     judged
+}
+
+/// The end of findings about a GPU that never had a link: the site no longer expects any.
+fn no_longer_expected<'a>(
+    judge: &Judge<'a>,
+    gpu: &Gpu<'_>,
+    best: &Bounded<String, u64, STORED>,
+) -> Vec<Judged<'a>> {
+    let has_none = gpu.is_up() == Some(true)
+        && whole(gpu.one(kind(gpu).all)) == Some(0)
+        && best.get(gpu.place()).is_none_or(|best| *best == 0);
+    if !has_none || wanted(judge, gpu) > 0 {
+        return Vec::new();
+    }
+    let keys = ["", "together"].map(|of| key(CHECK.id, gpu, of));
+    let bad = keys.into_iter().filter(|key| judge.bad.contains(key));
+    bad.map(|key| {
+        let finding = found(gpu, CHECK.id);
+        Judged {
+            key,
+            subject: gpu.subject(),
+            reading: Reading::Good,
+            at: gpu.at,
+            pace: &SLOW,
+            finding: Box::new(move |_| finding),
+        }
+    })
+    .collect()
 }
 
 fn finding(gpu: &Gpu<'_>, (up, want): (u64, u64), (down, seen): (usize, usize), own: bool) -> Finding {

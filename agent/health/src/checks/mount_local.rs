@@ -16,10 +16,10 @@ use crate::judge::{Judge, evidence};
 pub static READ_ONLY_CHECK: Check = Check {
     id: "mount-read-only",
     subject: SubjectKind::Mount,
-    fires_when: "A local filesystem that was writable in this boot is read-only.",
+    fires_when: "A local filesystem that was writable since it was mounted is read-only.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, in which it is writable or no longer mounted.",
-    ignored_when: "Filesystems that were read-only since nodewarden first read them in this boot, and single read-only mounts of a writable filesystem.",
+    ignored_when: "Filesystems that were read-only since nodewarden first read them after they were mounted, and single read-only mounts of a writable filesystem.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
@@ -32,7 +32,7 @@ pub static FULL_CHECK: Check = Check {
     id: "mount-full",
     subject: SubjectKind::Mount,
     fires_when: "Users may use less than 1 % of the bytes or inodes of a writable local filesystem.",
-    lasting: "20 consecutive readings, at least 300 s",
+    lasting: "6 consecutive readings, at least 300 s",
     clears_when: "3 consecutive readings, at least 60 s, with more free.",
     ignored_when: "Parallel and network filesystems, read-only ones, and numbers of inodes that are not fixed.",
     scope: Scope::Node,
@@ -42,42 +42,72 @@ pub static FULL_CHECK: Check = Check {
     watch: || Looks::start(full),
 };
 
-/// Jobs fill a disk and clean it up.
+/// Jobs fill a disk and clean it up. It is read once a minute.
 static FULL_PACE: Pace = Pace {
-    bad: 20,
+    bad: 6,
     bad_span: Duration::from_secs(300),
     good: 3,
     hold: Duration::from_secs(60),
 };
 
+/// The detail of a filesystem that is read-only.
+const BECAME: &str = "became read-only";
+
 /// The share below which a filesystem is full.
 const FULL: f64 = 0.01;
 
-/// Local filesystems that were writable in this boot, by mount point.
+/// The source of each local filesystem that was writable since it was mounted, by mount point.
 #[derive(Default)]
-struct Writable(Bounded<String, (), STORED>);
+struct Writable(Bounded<String, String, STORED>);
+
+impl Writable {
+    /// Another mount at the same point is another filesystem, also with the same source. What is bad is kept until it ends.
+    fn forget_unmounted(&mut self, judge: &Judge<'_>) {
+        let listed: Vec<(&str, &str)> = mounted(judge).collect();
+        // Without a list, all is unknown.
+        if listed.is_empty() {
+            return;
+        }
+        let is_gone = |(at, source): &(&String, &String)| {
+            !listed.contains(&(at.as_str(), source.as_str()))
+                && !judge.bad.contains(&key(&READ_ONLY_CHECK, at, BECAME))
+        };
+        let gone: Vec<String> = self.0.iter().filter(is_gone).map(|(at, _)| at.clone()).collect();
+        for at in gone {
+            self.0.remove(&at);
+            judge.counted();
+        }
+    }
+}
 
 impl Watch for Writable {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        self.forget_unmounted(judge);
         let mut judged = Vec::new();
         for sample in local(judge, &READ_ONLY) {
             let point = point(&sample);
+            let Some((_, source)) = mounted(judge).find(|(at, _)| *at == point) else {
+                continue;
+            };
             let is_read_only = sample.as_f64() > 0.0;
-            if !is_read_only && self.0.set(point.to_owned(), ()) {
+            if !is_read_only && self.0.set(point.to_owned(), source.to_owned()) {
                 judge.counted();
             }
             let reading = match (is_read_only, self.0.get(point)) {
                 (false, _) => Reading::Good,
-                (true, Some(())) => Reading::Bad,
+                (true, Some(of)) if of == source => Reading::Bad,
+                // The one that was writable is no longer mounted.
+                (true, Some(_)) => Reading::Good,
                 (true, None) => Reading::Unknown,
             };
             let found = Found {
                 check: &READ_ONLY_CHECK,
                 pace: &USUAL,
-                detail: "became read-only",
+                detail: BECAME,
+                at: judge.read_at(&sample),
                 evidence: evidence(&sample, "0"),
             };
-            judged.push(found.judged(judge, point, reading));
+            judged.push(found.judged(point, reading));
         }
         judged.extend(unmounted(judge, &READ_ONLY_CHECK, &USUAL));
         judged
@@ -114,10 +144,11 @@ fn full<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
                 check: &FULL_CHECK,
                 pace: &FULL_PACE,
                 detail,
+                at: judge.read_at(&sample),
                 evidence: evidence(&sample, &format!("at least {:.0}", FULL * whole)),
             };
             let reading = if is_full { Reading::Bad } else { Reading::Good };
-            judged.push(found.judged(judge, at, reading));
+            judged.push(found.judged(at, reading));
         }
     }
     judged.extend(unmounted(judge, &FULL_CHECK, &FULL_PACE));
@@ -138,22 +169,34 @@ fn point<'a>(sample: &Sample<'a>) -> &'a str {
     sample.label("mountpoint").unwrap_or_default()
 }
 
+/// The mount point and source of each listed filesystem.
+fn mounted<'a>(judge: &Judge<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let all = judge.snapshot.samples(&INFO);
+    all.map(|sample| (point(&sample), sample.label("source").unwrap_or_default()))
+}
+
+fn key(check: &Check, point: &str, detail: &str) -> String {
+    format!("{} {point} {detail}", check.id)
+}
+
 struct Found {
     check: &'static Check,
     pace: &'static Pace,
     detail: &'static str,
+    /// When it was read: a reading is shown for a minute, and counts once.
+    at: Duration,
     evidence: String,
 }
 
 impl Found {
-    fn judged<'a>(self, judge: &Judge<'a>, point: &str, reading: Reading) -> Judged<'a> {
+    fn judged<'a>(self, point: &str, reading: Reading) -> Judged<'a> {
         let subject = Subject::new(SubjectKind::Mount, point);
         let of = subject.clone();
         Judged {
-            key: format!("{} {point} {}", self.check.id, self.detail),
+            key: key(self.check, point, self.detail),
             subject,
             reading,
-            at: judge.snapshot.at,
+            at: self.at,
             pace: self.pace,
             finding: Box::new(move |_| Finding {
                 detail: self.detail.to_owned(),
@@ -168,16 +211,12 @@ impl Found {
 
 /// Conditions of filesystems that are no longer mounted end.
 fn unmounted<'a>(judge: &Judge<'a>, check: &'static Check, pace: &'static Pace) -> Vec<Judged<'a>> {
-    let mut listed = judge
-        .snapshot
-        .samples(&INFO)
-        .map(|sample| point(&sample))
-        .peekable();
+    let mut all = judge.snapshot.samples(&INFO).peekable();
     // Without a list, all is unknown.
-    if listed.peek().is_none() {
+    let Some(at) = all.peek().map(|sample| judge.read_at(sample)) else {
         return Vec::new();
-    }
-    let listed: Vec<&str> = listed.collect();
+    };
+    let listed: Vec<&str> = all.map(|sample| point(&sample)).collect();
     let start = format!("{} ", check.id);
     let is_gone = |key: &&String| {
         let rest = key.strip_prefix(&start);
@@ -194,7 +233,7 @@ fn unmounted<'a>(judge: &Judge<'a>, check: &'static Check, pace: &'static Pace) 
             key: key.clone(),
             subject: subject.clone(),
             reading: Reading::Good,
-            at: judge.snapshot.at,
+            at,
             pace,
             finding: Box::new(move |_| Finding::of_condition(check.id, subject)),
         }

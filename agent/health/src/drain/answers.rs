@@ -116,10 +116,10 @@ impl Drain {
     }
 
     fn lifted(&mut self, now: Now) -> Happened {
-        let ordered = self.ordered;
+        let (ordered, at) = (self.ordered, self.lift_at);
         self.timing.succeeded();
         self.forget(State::None, "", now);
-        Happened::Lifted { ordered }
+        Happened::Lifted { ordered, at }
     }
 
     /// The result of a reading of the node.
@@ -244,8 +244,9 @@ impl Drain {
     /// The own drain is gone, without an own undrain.
     fn is_lifted(&mut self, now: Now, open: bool) -> Option<Happened> {
         if self.late.take_lift(now.wall) {
+            let at = self.lift_at;
             self.forget(State::Wanted, "an abandoned undrain took effect late", now);
-            Some(Happened::LiftedLate)
+            Some(Happened::LiftedLate { at })
         } else if open {
             self.forget(State::Overridden, "an operator lifted nodewarden's drain", now);
             Some(Happened::Overridden)

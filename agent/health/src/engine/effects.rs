@@ -120,22 +120,26 @@ impl Engine {
                 self.audit_foreign_lift();
                 self.obey(self.now.boottime);
             }
-            Some(what @ (Happened::LiftedLate | Happened::Lost)) => {
-                if what == Happened::LiftedLate {
+            Some(what @ (Happened::LiftedLate { .. } | Happened::Lost)) => {
+                if let Happened::LiftedLate { at } = what {
                     self.state.undrains = self.state.undrains.saturating_add(1);
+                    if let Some(at) = at {
+                        keep::count(&mut self.state.lifts, at, self.now.wall);
+                    }
                 }
                 for incident in &mut self.book.incidents {
                     incident.behind = false;
                 }
             }
-            Some(Happened::Lifted { ordered }) => {
+            Some(Happened::Lifted { ordered, at }) => {
                 self.state.undrains = self.state.undrains.saturating_add(1);
                 // One that began during the lift has no drain of ours behind it.
                 for incident in &mut self.book.incidents {
                     incident.behind = false;
                 }
                 if !ordered {
-                    keep::count(&mut self.state.lifts, self.now.wall);
+                    let at = at.unwrap_or(self.now.wall);
+                    keep::count(&mut self.state.lifts, at, self.now.wall);
                 }
             }
             Some(Happened::Drained) => {
@@ -187,8 +191,12 @@ impl Engine {
                     };
                     (action, false)
                 }
-                Do::Undrain { incident, is_ordered } => {
-                    let lifts = self.lifts_to_copy(!is_ordered);
+                Do::Undrain {
+                    incident,
+                    is_ordered,
+                    lift,
+                } => {
+                    let lifts = self.lifts_to_copy(lift);
                     let action = Action::Undrain {
                         incident,
                         is_ordered,

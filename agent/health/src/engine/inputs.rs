@@ -177,13 +177,23 @@ impl Engine {
     /// reboots: its absence must not drain either.
     fn note_unproven(&mut self, host: &Host) {
         let all = &mut self.state.unproven;
+        let (mut has_proven, mut has_unproven) = (false, false);
         for (pci, is_amd) in host.makers() {
+            has_unproven |= is_amd;
+            has_proven |= !is_amd;
             let is_new = if is_amd {
                 all.len() < MAX_GPUS && all.insert(pci.clone())
             } else {
                 all.remove(pci)
             };
             self.out.dirty |= is_new;
+        }
+        if host.read_at.is_some() {
+            self.has_proven = has_proven;
+        }
+        if has_unproven && !self.state.unproven_here {
+            self.state.unproven_here = true;
+            self.out.dirty = true;
         }
     }
 

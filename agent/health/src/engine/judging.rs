@@ -3,11 +3,13 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use collectors::SubjectKind;
+
 use super::Engine;
 use crate::book::Known;
 use crate::checks::{Forget, Watch, rdma_scope};
 use crate::condition::{Turn, device_of};
-use crate::incident::Status;
+use crate::incident::{Incident, Status};
 use crate::judge::{Judge, Keep};
 use crate::reads::gpu::Gpu;
 use crate::reads::host::Host;
@@ -94,7 +96,12 @@ impl Engine {
             checks.flat_map(|(_, watch)| watch.expected(&self.policy.site, &self.state.inventory));
         let missing = expected.find(|expected| {
             let mut known = self.book.incidents.iter().filter(|i| i.status != Status::Cleared);
-            self.state.bad.contains(&expected.key) && !known.any(|i| i.subject.name == expected.subject.name)
+            let shows = |i: &Incident| match expected.subject.kind {
+                // It may be in the incident of a GPU.
+                SubjectKind::Node => i.has_key(&expected.key),
+                _ => i.subject.name == expected.subject.name,
+            };
+            self.state.bad.contains(&expected.key) && !known.any(shows)
         });
         missing.map(|expected| expected.doubt)
     }
@@ -130,7 +137,29 @@ impl Engine {
         {
             self.assume_bad(&key);
         }
+        // Another device than the repaired one is missing: that is found again.
+        if known.subject.kind != SubjectKind::Node && !known.gone {
+            for key in self.expected_of_node() {
+                if known.conditions.iter().any(|(_, of)| *of == key) {
+                    self.state.bad.remove(&key);
+                    self.streaks.forget(&key);
+                }
+            }
+        }
         self.reset_counts(known, true);
+    }
+
+    /// The conditions of the node itself that the configuration expects.
+    fn expected_of_node(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        for (_, watch) in self.checks.iter() {
+            let expected = watch.expected(&self.policy.site, &self.state.inventory);
+            let of_node = expected
+                .into_iter()
+                .filter(|e| e.subject.kind == SubjectKind::Node);
+            keys.extend(of_node.map(|expected| expected.key));
+        }
+        keys
     }
 
     /// The conditions of the subject that expect it by configuration, each with whether its absence is reported.
@@ -141,7 +170,9 @@ impl Engine {
             let expected = watch
                 .expected(&self.policy.site, &self.state.inventory)
                 .into_iter();
-            let own = expected.filter(|expected| expected.subject.name == known.subject.name);
+            let own = expected.filter(|expected| {
+                expected.subject.kind != SubjectKind::Node && expected.subject.name == known.subject.name
+            });
             keys.extend(own.map(|expected| (is_said, expected.key)));
         }
         keys

@@ -18,7 +18,15 @@ impl Engine {
         self.state.mirror.saw(node);
         if let MirrorSeen::Own(Some(mirror)) = &node.mirror {
             let known = self.state.lifts.len();
-            keep::add(&mut self.state.lifts, &mirror.lifts, self.now.wall);
+            // Each attempt writes its time. It counts once the drain is gone.
+            let attempt = self.state.drain.lift_at;
+            let done: Vec<i64> = mirror
+                .lifts
+                .iter()
+                .copied()
+                .filter(|at| Some(*at) != attempt)
+                .collect();
+            keep::add(&mut self.state.lifts, &done, self.now.wall);
             self.out.dirty |= self.state.lifts.len() != known;
         }
         if let Some(copy) = node
@@ -46,11 +54,11 @@ impl Engine {
         }
     }
 
-    /// The automatic lifts that a copy holds. `now`: with one more.
-    pub(super) fn lifts_to_copy(&self, now: bool) -> Vec<i64> {
+    /// The automatic lifts that a copy holds, with this attempt.
+    pub(super) fn lifts_to_copy(&self, attempt: Option<i64>) -> Vec<i64> {
         let mut lifts = Vec::new();
         keep::add(&mut lifts, &self.state.lifts, self.now.wall);
-        lifts.extend(now.then_some(self.now.wall));
+        lifts.extend(attempt);
         lifts.split_off(lifts.len().saturating_sub(MOST_LIFTS))
     }
 
@@ -82,7 +90,7 @@ impl Engine {
             boot: latest.1.boot.0.clone(),
             reboot,
             gpus: if reboot { gpus } else { Vec::new() },
-            lifts: self.lifts_to_copy(false),
+            lifts: self.lifts_to_copy(None),
         })
     }
 

@@ -461,6 +461,30 @@ fn the_command_of_notifications_is_one_of_the_configuration() {
     );
 }
 
+/// The parent keeps it as JSON, without the programs.
+#[test]
+fn the_last_good_configuration_needs_a_runner_for_what_names_a_command() {
+    let command = "[commands.a]\ncommand = [\"/bin/a\"]\ntimeout = \"30s\"\n";
+    let check = "[[health.command]]\nname = \"a\"\ncommand = \"a\"\n";
+    for (rest, is_named) in [("", false), (check, true), ("[notify]\ncommand = \"a\"\n", true)] {
+        let text = format!("{command}{rest}");
+        let files = Files::new(&[("n.toml", text.as_str())]);
+        let config = files.load(&[]).unwrap().config;
+        assert!(config.needs_runner(), "{rest}");
+        let kept: crate::config::Config =
+            serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
+        assert!(kept.commands.is_empty());
+        assert_eq!(kept.needs_runner(), is_named, "{rest}");
+    }
+    assert!(
+        !Files::new(&[("n.toml", "")])
+            .load(&[])
+            .unwrap()
+            .config
+            .needs_runner()
+    );
+}
+
 /// Every default of a row.
 #[test]
 fn a_command_that_checks_the_node_needs_a_name_and_a_command() {

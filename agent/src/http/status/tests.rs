@@ -91,6 +91,53 @@ fn commands_of_the_site_are_shown_without_their_output() {
     assert!(!render(&report(&sample::page())).contains("Site checks"));
 }
 
+/// An incident as the engine makes it.
+#[test]
+fn an_incident_of_a_command_of_the_site_has_none_of_its_output() {
+    let row = health::settings::Command {
+        name: "disk".to_owned(),
+        every: Duration::from_secs(60),
+        mode: Mode::Drain,
+        scope: checks::Scope::Node,
+        after: 1,
+    };
+    let mut page = sample::page();
+    let mut snapshot = Snapshot::clone(&page.snapshot);
+    let mut state = CommandState::new(row.check(), row.max_age());
+    state.ended(CommandRun {
+        at: snapshot.at,
+        took: Duration::from_secs(1),
+        result: CommandResult::Unhealthy,
+        why: "exit code 1".to_owned(),
+        line: "alice fills /scratch".to_owned(),
+    });
+    snapshot.commands = [state].into();
+    let settings = health::Settings {
+        commands: vec![row],
+        ..health::Settings::default()
+    };
+    let policy = health::policy::Policy::new(&settings, None).unwrap();
+    let now = health::Now {
+        boottime: snapshot.at,
+        wall: WALL,
+    };
+    let boot = collectors::BootId("b".to_owned());
+    let mut engine = health::engine::Engine::new(policy, boot, None, now).unwrap();
+    engine.step(now, health::Input::Snapshot(&snapshot));
+    page.snapshot = Arc::new(snapshot);
+    page.view = Arc::new(engine.view());
+    let json = json(&page);
+    let all = json["incidents"].as_array().unwrap();
+    let incident = all.iter().find(|i| i["check"] == "site-disk").unwrap();
+    assert_eq!(incident["ends"], "site-disk: condition");
+    let html = render(&report(&page));
+    assert!(html.contains("site-disk"));
+    assert!(
+        !html.contains("alice") && !json.to_string().contains("alice"),
+        "{json}"
+    );
+}
+
 #[test]
 fn an_incident_names_the_place_and_its_runbook() {
     let mut view = sample::view();

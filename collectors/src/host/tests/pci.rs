@@ -282,3 +282,35 @@ fn a_network_function_that_leaves_leaves_the_output_and_a_virtual_one_is_not_in_
     symlink("../0000:18:00.0", node.path(&format!("{PCI}/{NIC}/physfn"))).unwrap();
     assert!(!read(&mut runner).keys().any(|k| k.contains(NIC)));
 }
+
+/// The graphics of AMD's processors share their PCI device with the processor's USB and security functions. A card does not.
+#[test]
+fn graphics_of_a_processor_are_no_gpu() {
+    let node = Node::new();
+    let function = |address: &str, class: &str, vendor: &str| {
+        for (file, text) in [("class", class), ("vendor", vendor), ("device", "0x164e")] {
+            node.write(&format!("{PCI}/{address}/{file}"), format!("{text}\n"));
+        }
+    };
+    // The processor's: graphics, sound, security, USB.
+    function("0000:0f:00.0", "0x030000", "0x1002");
+    function("0000:0f:00.1", "0x040300", "0x1002");
+    function("0000:0f:00.2", "0x108000", "0x1022");
+    function("0000:0f:00.3", "0x0c0330", "0x1022");
+    // A card: graphics, sound, USB. Not the first card of its bus, and beside a bridge of the processor on another device.
+    function("0000:03:00.0", "0x030000", "0x1002");
+    function("0000:03:00.1", "0x040300", "0x1002");
+    function("0000:03:00.2", "0x0c0330", "0x1002");
+    function("0000:03:01.1", "0x060400", "0x1022");
+    // An accelerator that is a processor, too.
+    function("0000:04:00.0", "0x120000", "0x1002");
+    function("0000:04:00.1", "0x108000", "0x1022");
+    let found = node.read();
+    assert_eq!(found["host_pci_gpus amd"], 2);
+    let is_listed = |at: &str| {
+        found
+            .keys()
+            .any(|k| k.starts_with(&format!("host_pci_gpu_info {at} ")))
+    };
+    assert!(!is_listed("0000:0f:00.0") && is_listed("0000:03:00.0") && is_listed("0000:04:00.0"));
+}

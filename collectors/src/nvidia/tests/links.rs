@@ -163,3 +163,18 @@ fn a_value_with_all_bits_set_was_not_read() {
         assert_eq!(get(&seen, metric, labels), None, "{} {labels:?}", metric.name);
     }
 }
+
+#[test]
+fn no_link_is_0_where_the_driver_says_so_and_absent_where_it_does_not_answer() {
+    let links = [&metrics::NVLINK_LINKS, &metrics::NVLINK_LINKS_UP];
+    for (answer, expected) in [("nvlink.links = 0\n", Some(0.0)), ("", None)] {
+        let events = format!("{answer}events = 31\n");
+        let mut node = changed("l40s", &[("events = 31\n", &events)]);
+        let seen = node.read_until("the GPUs answer", |seen| {
+            seen.keys().any(|k| k.starts_with("gpu_utilization"))
+        });
+        for metric in links {
+            assert_eq!(get(&seen, metric, &[&first(400)]), expected, "{answer}");
+        }
+    }
+}

@@ -64,6 +64,8 @@ fn two_bad_results_in_a_row_are_a_finding_and_two_good_ones_end_it() {
         (incident.check.as_str(), incident.subject.as_str()),
         ("site-disk", "node")
     );
+    // Pages show it to every user.
+    assert!(incident.clears.starts_with("site-disk: "), "{}", incident.clears);
     let evidence = &incident.findings[0].evidence[0];
     assert!(
         evidence.starts_with("nodewarden_command_healthy{check=\"site-disk\"} 0, expected 1")

@@ -473,6 +473,45 @@ fn a_link_that_was_up_or_that_every_peer_has_is_missed() {
     }
 }
 
+/// Two GPUs on which the driver reports this number of links, all of them up.
+fn with_links(all: u64) -> Vec<Driven> {
+    let mut gpus = linked(&[all; 2]);
+    for gpu in &mut gpus {
+        gpu.series[1].2 = all;
+    }
+    gpus
+}
+
+#[test]
+fn gpus_without_links_are_found_where_the_site_expects_some_until_it_no_longer_does() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.driven = with_links(0);
+    sim.pass(900);
+    assert_eq!(sim.incidents(), [""; 0], "as on a GPU without NVLink");
+    sim.config.expect.nvlinks = Some(18);
+    sim.reload();
+    sim.pass(120);
+    let found = "NVLinks down together with those of most GPUs";
+    assert_eq!(sim.incidents(), vec![format!("{found} open"); 2]);
+    sim.config.expect.nvlinks = None;
+    sim.reload();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), vec![format!("{found} cleared"); 2]);
+}
+
+#[test]
+fn a_gpu_that_lost_all_its_links_is_not_repaired_by_that() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.driven = linked(&[18, 18]);
+    sim.pass(900);
+    sim.host.driven = linked(&[18, 17]);
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["17 of 18 NVLinks up open"]);
+    sim.host.driven = with_links(0);
+    sim.pass(600);
+    assert_eq!(sim.incidents(), ["17 of 18 NVLinks up open"]);
+}
+
 #[test]
 fn what_most_gpus_have_is_the_fabrics_and_what_one_keeps_afterwards_is_its_own() {
     let mut sim = Sim::new(Mode::Comment);

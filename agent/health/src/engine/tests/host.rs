@@ -290,6 +290,8 @@ pub(super) struct Host {
     pub(super) tasks: Vec<Tasks>,
     /// Devices of other collectors, by the collector's name: their series, or the word of their error.
     pub(super) others: Vec<(&'static str, Subject, Result<Block, &'static str>)>,
+    /// When they were read, if not for this snapshot.
+    pub(super) others_at: Option<Duration>,
     pub(super) machine: Machine,
     /// Devices of the collector `lustre`: metric, labels, value.
     pub(super) lustre: Vec<Vec<LustreSeries>>,
@@ -347,7 +349,11 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             .filter(|(name, ..)| *name == collector.spec.name);
         collector.devices.extend(others.map(|(_, subject, read)| {
             let none = Block::default();
-            let mut device = device(subject.clone(), read.as_ref().unwrap_or(&none), at);
+            let mut device = device(
+                subject.clone(),
+                read.as_ref().unwrap_or(&none),
+                host.others_at.unwrap_or(at),
+            );
             fail(&mut device, read.as_ref().err().copied());
             device
         }));

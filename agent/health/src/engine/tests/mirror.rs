@@ -1,5 +1,7 @@
 //! The copy of the drain's record in the node's Extra, and what it proves after the state directory was lost.
 
+use std::time::Duration;
+
 use collectors::event::Recovery;
 
 use super::sim::*;
@@ -213,4 +215,71 @@ fn a_copy_lifts_nothing_while_the_disk_cannot_be_written() {
     sim.disk_works = true;
     sim.pass(3600);
     assert_eq!(sim.slurm.undrains, 1, "{:?}", sim.incidents());
+}
+
+/// The third automatic lift of a day waits for an operator. The copy counts a lift when it is sent, the record when it is
+/// answered.
+#[test]
+fn a_lift_counts_once_although_its_answer_comes_later_or_never() {
+    for trouble in [
+        None,
+        Some(Trouble::TimeoutDone),
+        Some(Trouble::TimeoutLate),
+        Some(Trouble::Failed),
+    ] {
+        let mut sim = drained();
+        sim.answer_after = Duration::from_secs(1);
+        sim.slurm.trouble = trouble.clone().into_iter().collect();
+        sim.verdict_154(Recovery::None);
+        sim.pass(90);
+        sim.slurm.catch_up();
+        sim.pass(600);
+        assert!(!sim.slurm.is_drained(), "{trouble:?}");
+        assert_eq!(
+            sim.record()["lifts"].as_array().map(Vec::len),
+            Some(1),
+            "{trouble:?}"
+        );
+        sim.xid(119);
+        sim.pass(15);
+        assert!(sim.slurm.is_drained(), "{trouble:?}");
+        sim.verdict_154(Recovery::None);
+        sim.pass(600);
+        assert!(
+            !sim.slurm.is_drained(),
+            "{trouble:?}: {}",
+            sim.engine.view().drain.why
+        );
+    }
+}
+
+/// The undrain wrote Extra, and DRAIN is still set: each attempt writes its time.
+#[test]
+fn repeated_attempts_are_one_lift() {
+    let mut sim = drained();
+    sim.slurm.keeps_drain = 3;
+    sim.verdict_154(Recovery::None);
+    sim.pass(3600);
+    assert!(!sim.slurm.is_drained());
+    assert_eq!(sim.slurm.undrains, 4);
+    assert_eq!(sim.record()["lifts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(copy(&sim)["lifts"], sim.record()["lifts"]);
+}
+
+/// The daemon stops before the answer, with the intent on the disk, and slurmctld still carries it out.
+#[test]
+fn a_lift_counts_once_over_a_restart() {
+    let mut sim = drained();
+    sim.slurm.trouble = vec![Trouble::TimeoutLate].into();
+    sim.verdict_154(Recovery::None);
+    while sim.drain_state() != "lifting" {
+        sim.pass(1);
+    }
+    sim.pass(1);
+    sim.slurm.catch_up();
+    sim.restart();
+    sim.pass(600);
+    assert_eq!(sim.drain_state(), "none");
+    assert_eq!(copy(&sim)["lifts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(sim.record()["lifts"], copy(&sim)["lifts"]);
 }

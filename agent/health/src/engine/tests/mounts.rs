@@ -8,8 +8,12 @@ use crate::Mode;
 
 /// The next reading: whether the disk is read-only, its free bytes and inodes of 1000 each; or the word of its error.
 fn disk(sim: &mut Sim, read_only: bool, free: Result<(u64, u64), &'static str>) {
+    disk_of(sim, "/dev/nvme1n1p1", read_only, free);
+}
+
+fn disk_of(sim: &mut Sim, source: &str, read_only: bool, free: Result<(u64, u64), &'static str>) {
     let mut list = Block::default();
-    list.info(&INFO, &["/scratch", "xfs", "/dev/nvme1n1p1", "local"]);
+    list.info(&INFO, &["/scratch", "xfs", source, "local"]);
     list.u64(&READ_ONLY, &["/scratch"], u64::from(read_only));
     let probe = free.map(|(bytes, inodes)| {
         let mut probe = Block::default();
@@ -63,6 +67,22 @@ fn a_disk_that_becomes_read_only_is_a_finding_until_it_is_writable() {
     assert!(sim.says("became read-only", true), "{:?}", sim.incidents());
 }
 
+/// Only the root filesystem is mounted.
+fn unmounted(sim: &mut Sim) {
+    let mut list = Block::default();
+    list.info(&INFO, &["/", "ext4", "/dev/sda1", "local"]);
+    list.u64(&READ_ONLY, &["/"], 0);
+    sim.host.others = vec![("mounts", Subject::node(), Ok(list))];
+}
+
+/// What is set now is read at once, and after that every minute.
+fn minutes(sim: &mut Sim, minutes: u32) {
+    for _ in 0..minutes {
+        sim.host.others_at = Some(sim.now.boottime);
+        sim.pass(60);
+    }
+}
+
 #[test]
 fn a_disk_that_is_unmounted_ends_its_finding() {
     let mut sim = Sim::new(Mode::Drain);
@@ -70,12 +90,81 @@ fn a_disk_that_is_unmounted_ends_its_finding() {
     sim.pass(60);
     disk(&mut sim, true, FREE);
     sim.pass(60);
-    let mut list = Block::default();
-    list.info(&INFO, &["/", "ext4", "/dev/sda1", "local"]);
-    list.u64(&READ_ONLY, &["/"], 0);
-    sim.host.others = vec![("mounts", Subject::node(), Ok(list))];
+    unmounted(&mut sim);
     sim.pass(120);
     assert!(sim.says("became read-only", true), "{:?}", sim.incidents());
+}
+
+#[test]
+fn another_mount_at_the_same_place_did_not_become_read_only() {
+    let same: fn(&mut Sim) = |sim| disk(sim, true, FREE);
+    let other: fn(&mut Sim) = |sim| disk_of(sim, "/dev/sdc1", true, FREE);
+    for (mount, was_seen_unmounted) in [(same, true), (other, true), (other, false)] {
+        let mut sim = Sim::new(Mode::Drain);
+        disk(&mut sim, false, FREE);
+        sim.pass(60);
+        if was_seen_unmounted {
+            unmounted(&mut sim);
+            sim.pass(15);
+        }
+        sim.restart();
+        mount(&mut sim);
+        sim.pass(600);
+        assert_eq!(sim.incidents(), [""; 0]);
+    }
+}
+
+#[test]
+fn another_mount_at_the_same_place_ends_the_finding() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, FREE);
+    sim.pass(60);
+    disk(&mut sim, true, FREE);
+    sim.pass(60);
+    unmounted(&mut sim);
+    sim.pass(15);
+    assert!(sim.says("became read-only", false), "{:?}", sim.incidents());
+    disk_of(&mut sim, "/dev/sdc1", true, FREE);
+    sim.pass(120);
+    assert!(sim.says("became read-only", true), "{:?}", sim.incidents());
+    sim.pass(600);
+    assert_eq!(sim.incidents().len(), 1);
+}
+
+#[test]
+fn a_list_that_cannot_be_read_forgets_nothing() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, FREE);
+    sim.pass(60);
+    sim.host.others = vec![("mounts", Subject::node(), Err("slow"))];
+    sim.pass(120);
+    disk(&mut sim, true, FREE);
+    sim.pass(60);
+    assert!(sim.says("became read-only", false), "{:?}", sim.incidents());
+}
+
+#[test]
+fn one_reading_that_several_snapshots_show_counts_once() {
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, FREE);
+    minutes(&mut sim, 1);
+    disk(&mut sim, true, FREE);
+    minutes(&mut sim, 1);
+    assert_eq!(sim.incidents(), [""; 0]);
+    minutes(&mut sim, 1);
+    assert!(sim.says("became read-only", false), "{:?}", sim.incidents());
+    unmounted(&mut sim);
+    minutes(&mut sim, 2);
+    assert!(sim.says("became read-only", false), "{:?}", sim.incidents());
+    minutes(&mut sim, 1);
+    assert!(sim.says("became read-only", true), "{:?}", sim.incidents());
+
+    let mut sim = Sim::new(Mode::Drain);
+    disk(&mut sim, false, Ok((9, 500)));
+    minutes(&mut sim, 5);
+    assert_eq!(sim.incidents(), [""; 0]);
+    minutes(&mut sim, 1);
+    assert_eq!(sim.incidents().len(), 1, "6 readings over 5 min");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Orders of operators have priority.
 
 use collectors::EventBody;
+use collectors::event::Recovery;
 
 use super::host::Port;
 use super::sim::*;
+use crate::verdict::Health;
 use crate::{Mode, OrderVerb};
 use slurm::state::Flag;
 
@@ -246,4 +248,92 @@ fn clearing_what_is_still_bad_is_an_override() {
     sim.order(OrderVerb::Clear, &id).unwrap();
     sim.pass(600);
     assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (1, false));
+}
+
+/// A node with 2 GPUs expected, of which one has a fault and the other leaves the bus: one incident shows both.
+fn faulty_and_one_short() -> (Sim, String) {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    let mut sim = Sim::with(config, None);
+    sim.verdict_154(Recovery::NodeReboot);
+    sim.remove_gpu(GPU2);
+    sim.pass(60);
+    let id = one_short(&sim);
+    (sim, id)
+}
+
+/// The only incident, which shows the number of GPUs beside a fault.
+fn one_short(sim: &Sim) -> String {
+    let incidents = sim.engine.view().incidents;
+    assert_eq!(incidents.len(), 1);
+    let mut found = incidents[0].findings.iter().map(|f| f.detail.as_str());
+    assert!(found.any(|f| f == "GPUs on the PCI bus: 1 found, 2 expected"));
+    assert_eq!(incidents[0].subject_kind, "gpu");
+    incidents[0].id.clone()
+}
+
+#[test]
+fn a_clear_of_one_gpu_does_not_hide_that_another_is_missing() {
+    let (mut sim, id) = faulty_and_one_short();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(60);
+    let incidents = sim.incidents();
+    assert_eq!(incidents.len(), 2);
+    assert_eq!(incidents[0], "GPUs on the PCI bus: 1 found, 2 expected open");
+    assert!(sim.slurm.is_drained());
+    assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
+}
+
+#[test]
+fn fewer_gpus_than_expected_are_not_healthy_after_a_clear() {
+    let (mut sim, id) = faulty_and_one_short();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(60);
+    // Now an operator clears the missing one, too.
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(600);
+    assert!(!sim.slurm.is_drained());
+    let verdict = sim.engine.view().verdict;
+    assert_eq!(
+        (verdict.health, verdict.text.as_str()),
+        (
+            Health::Unknown,
+            "fewer than 2 GPUs are on the PCI bus, although the incident was cleared"
+        )
+    );
+    sim.set_gpu(GPU2, "nvidia", Some(true));
+    sim.pass(120);
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy, "it is back");
+    sim.remove_gpu(GPU2);
+    sim.pass(60);
+    assert!(sim.slurm.is_drained(), "and is found again");
+}
+
+#[test]
+fn fewer_gpus_than_expected_after_a_clear_of_the_gpu_that_left_the_bus_are_unknown() {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    let mut sim = Sim::with(config, None);
+    sim.xid(79);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    let id = one_short(&sim);
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(600);
+    assert!(!sim.slurm.is_drained());
+    assert_eq!(sim.engine.view().verdict.health, Health::Unknown);
+}
+
+#[test]
+fn a_clear_of_the_count_of_gres_makes_no_other_count_bad() {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    let mut sim = Sim::with(config, None);
+    sim.slurm.gres = "gpu:h100:3".to_owned();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["fewer GPUs on the PCI bus than Gres has open"]);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
 }

@@ -79,6 +79,8 @@ pub(super) struct Sim {
     ordered: bool,
     /// Operators are root.
     pub(super) by_root: bool,
+    /// The time from an act to its answer.
+    pub(super) answer_after: Duration,
 }
 
 impl Sim {
@@ -117,6 +119,7 @@ impl Sim {
                 jobs: Vec::new(),
                 tasks: Vec::new(),
                 others: Vec::new(),
+                others_at: None,
                 machine: Machine::default(),
                 lustre: Vec::new(),
                 commands: Vec::new(),
@@ -141,6 +144,7 @@ impl Sim {
             log_blind: false,
             ordered: false,
             by_root: false,
+            answer_after: Duration::ZERO,
         };
         sim.tick();
         sim.log_is_read();
@@ -230,6 +234,7 @@ impl Sim {
                         self.ordered = false;
                     }
                     let outcome = self.slurm.act(&action);
+                    self.sleep_until(self.now.boottime + self.answer_after);
                     self.done(id, &outcome)
                 }
                 Effect::Answer(answer) => {
@@ -370,9 +375,9 @@ impl Sim {
         while self.now.boottime < end {
             let deadline = self.engine.next_deadline().unwrap_or(end);
             assert!(deadline > self.now.boottime, "a deadline that is always due");
-            let next = deadline.min(snapshot).min(end);
+            let next = deadline.min(snapshot).min(end).max(self.now.boottime);
             self.sleep_until(next);
-            if next == snapshot {
+            if next >= snapshot {
                 snapshot += Duration::from_secs(15);
                 self.snapshot();
             } else {

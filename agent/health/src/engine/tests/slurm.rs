@@ -44,6 +44,8 @@ pub(super) struct Slurm {
     pub(super) reason_at: i64,
     pub(super) drains: u32,
     pub(super) undrains: u32,
+    /// The undrains that write Extra and leave DRAIN.
+    pub(super) keeps_drain: u32,
     /// What the parent holds each drain for, and whether it does so for a device that is proven to be broken.
     pub(super) held: Option<HeldBy>,
     pub(super) device_held: bool,
@@ -76,6 +78,7 @@ impl Slurm {
             reason_at: 1_699_999_999,
             drains: 0,
             undrains: 0,
+            keeps_drain: 0,
             held: None,
             device_held: true,
             maintenance_free: false,
@@ -194,6 +197,9 @@ impl Slurm {
     /// What lay in slurmctld's queue happens, without anybody looking before.
     pub(super) fn catch_up(&mut self) {
         for action in std::mem::take(&mut self.late) {
+            if let Some(extra) = slurm::action::extra(&action, &self.shown()) {
+                self.extra = Some(extra).filter(|text| !text.is_empty());
+            }
             match action {
                 Action::Drain { reason, .. } => {
                     self.reason_at += 1;
@@ -234,7 +240,10 @@ impl Slurm {
                 self.drains += 1;
             }
             Action::Undrain { .. } => {
-                self.flags.remove(&Flag::Drain);
+                if self.keeps_drain == 0 {
+                    self.flags.remove(&Flag::Drain);
+                }
+                self.keeps_drain = self.keeps_drain.saturating_sub(1);
                 self.undrains += 1;
             }
             Action::Comment { text, .. } => {

@@ -4,7 +4,7 @@ use collectors::EventBody;
 use collectors::amd::metrics as a;
 use collectors::event::KernelLine;
 use collectors::gpu::metrics as m;
-use collectors::kernel_log::lines::rows;
+use collectors::kernel_log::lines::{Ends, Meaning, Row, rows};
 use collectors::{Subject, SubjectKind};
 
 use super::gpus::{cases, driven};
@@ -72,19 +72,45 @@ fn a_gpu_of_amd_that_leaves_the_bus_does_not_drain_after_a_reboot_either() {
     comments(&mut sim, "in the next boot");
 }
 
+/// Drains for a line about the PCI function, after a first start without a record, on a node whose bus was never read.
+fn drains_for(row: &str) -> u32 {
+    let mut config = config(Mode::Drain);
+    for check in ["gpu-driver-error", "pcie-error"] {
+        config.checks.insert(check.to_owned(), Mode::Drain);
+    }
+    let mut sim = Sim::with(config, None);
+    sim.host.readable = false;
+    sim.event(EventBody::Kernel(KernelLine {
+        row: row.to_owned(),
+        subject: Subject::new(SubjectKind::Pci, GPU),
+    }));
+    sim.pass(600);
+    assert!(!sim.incidents().is_empty(), "{row}");
+    sim.slurm.drains
+}
+
 #[test]
 fn a_line_of_its_driver_does_not_drain_before_the_bus_is_read() {
-    for row in rows().filter(|row| row.id.starts_with("amdgpu-") && row.about == SubjectKind::Pci) {
-        let mut sim = node(Mode::Drain);
-        sim.host.readable = false;
-        sim.restart();
-        sim.event(EventBody::Kernel(KernelLine {
-            row: row.id.to_owned(),
-            subject: Subject::new(SubjectKind::Pci, GPU),
-        }));
-        sim.pass(600);
-        assert_eq!(sim.slurm.drains, 0, "{}", row.id);
+    let is_fault = |row: &&Row| matches!(row.meaning, Meaning::Fault { .. }) && row.about == SubjectKind::Pci;
+    for row in rows()
+        .filter(is_fault)
+        .filter(|row| row.id.starts_with("amdgpu-"))
+    {
+        assert_eq!(drains_for(row.id), 0, "{}", row.id);
     }
+    // A line of the same form about another function drains.
+    let drains = |row: &&Row| {
+        let lasts = matches!(
+            row.meaning,
+            Meaning::Fault {
+                check: "pcie-error",
+                ends: Ends::Reboot
+            }
+        );
+        lasts && row.about == SubjectKind::Pci
+    };
+    let other = rows().find(drains).unwrap();
+    assert_eq!(drains_for(other.id), 1, "{}", other.id);
 }
 
 #[test]
@@ -108,6 +134,54 @@ fn a_gpu_of_another_maker_at_its_address_drains() {
     sim.host.gpus.remove(0);
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 1);
+}
+
+/// Two cards of AMD, exchanged for two of NVIDIA in other slots.
+fn exchanged() -> Sim {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    config
+        .checks
+        .insert("gpu-driver-unusable".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    for gpu in &mut sim.host.gpus {
+        gpu.1 = "amdgpu";
+    }
+    sim.pass(900);
+    sim.host.gpus.clear();
+    for slot in ["0000:86:00.0", "0000:af:00.0"] {
+        sim.set_gpu(slot, "nvidia", Some(true));
+    }
+    sim.reboot();
+    sim.pass(900);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    sim
+}
+
+#[test]
+fn gpus_of_another_maker_at_other_addresses_drain() {
+    let mut sim = exchanged();
+    sim.restart();
+    sim.host.gpus.remove(0);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
+    let mut sim = exchanged();
+    sim.host.driver = Presence::Failed("version_mismatch".to_owned(), String::new());
+    sim.pass(700);
+    assert_eq!(sim.slurm.drains, 1, "driver unusable: {:?}", sim.incidents());
+}
+
+#[test]
+fn one_that_leaves_a_node_with_gpus_of_both_makers_does_not_drain() {
+    let mut config = config(Mode::Drain);
+    config.expect.gpus = Some(2);
+    let mut sim = Sim::with(config, None);
+    sim.host.gpus[0].1 = "amdgpu";
+    sim.pass(900);
+    sim.host.gpus.remove(0);
+    sim.restart();
+    comments(&mut sim, "one of AMD is missing");
 }
 
 #[test]
