@@ -33,7 +33,8 @@ const UNLINKED_PATIENCE: Duration = Duration::from_secs(10);
 const HELD_RETRY: Duration = Duration::from_millis(250);
 /// Interval at which lock slots of stuck processes are checked.
 const STUCK_RETRY: Duration = Duration::from_secs(5);
-/// Interval at which a source that this node does not have is looked for: its modules may be loaded at any time.
+/// Interval at which a source that this node does not have is looked for: its modules may be loaded, and drives plugged in,
+/// at any time.
 const ABSENT_RETRY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -97,6 +98,8 @@ struct RunningWorker {
     slot: usize,
     started: Instant,
     helpers: Vec<Pid>,
+    /// When to check whether the node needs more helpers by now; `None`: it has all that this parent may start.
+    helpers_due: Option<Instant>,
 }
 
 /// The daemon ordered to start no worker.
@@ -215,9 +218,10 @@ impl Children {
             .filter(|w| may_start && w.running.is_none())
             .filter_map(|w| w.paused.map_or(Some(w.due()), |hold| hold.look))
             .min();
-        let slots = self.workers.iter().filter(|w| may_start && w.running.is_some());
-        let slots = slots.filter_map(|w| w.slots_due).min();
-        [workers, slots, self.daemon_deadline()]
+        let running = self.workers.iter().filter(|w| may_start && w.running.is_some());
+        let of_running = |w: &WorkerProcess| [w.slots_due, w.running.as_ref().and_then(|r| r.helpers_due)];
+        let running = running.flat_map(of_running).flatten().min();
+        [workers, running, self.daemon_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -346,6 +350,7 @@ impl Children {
         for worker in &mut self.workers {
             if worker.running.is_some() {
                 worker.look_at_slots(&self.slots, link);
+                worker.look_at_helpers(settings);
                 continue;
             }
             if worker.paused.is_some() {
@@ -399,8 +404,11 @@ impl WorkerProcess {
         let ids = users::worker(self.domain);
         let (uid, gid) = (ids.uid.to_string(), ids.gid.to_string());
         // Without root no process has a right of its own.
-        let is_wanted = |helper: &&Helper| is_root() && collectors::needs(helper, &self.env, settings);
-        let wanted: Vec<&'static Helper> = (self.domain.helpers.iter().copied()).filter(is_wanted).collect();
+        let wanted = if is_root() {
+            self.needed(settings)
+        } else {
+            Vec::new()
+        };
         let (mut helpers, mut sockets) = (Vec::new(), Vec::new());
         for helper in &wanted {
             let started = start_helper(helper, lock.as_fd());
@@ -425,6 +433,7 @@ impl WorkerProcess {
             pid,
             slot,
             started: Instant::now(),
+            helpers_due: (is_root() && helpers.len() < self.domain.helpers.len()).then(next_look),
             helpers,
         });
         self.starts += 1;
@@ -493,6 +502,38 @@ impl WorkerProcess {
         }
     }
 
+    /// The helpers that the node needs now.
+    fn needed(&self, settings: &Settings) -> Vec<&'static Helper> {
+        let all = self.domain.helpers.iter().copied();
+        all.filter(|helper| collectors::needs(helper, &self.env, settings))
+            .collect()
+    }
+
+    /// Restarts a worker that lacks a helper which the node needs by now: a process gets its sockets at its start.
+    fn look_at_helpers(&mut self, settings: &Settings) {
+        let is_due = |running: &RunningWorker| running.helpers_due.is_some_and(|at| at <= Instant::now());
+        if !self.running.as_ref().is_some_and(is_due) {
+            return;
+        }
+        let needed = self.needed(settings).len();
+        let Some(running) = self.running.as_mut() else {
+            return;
+        };
+        running.helpers_due = Some(next_look());
+        // It may be stuck itself. With an earlier process that is, no slot would be left for the next one.
+        if running.helpers.len() >= needed || self.slots_due.is_some() {
+            return;
+        }
+        let pid = running.pid;
+        tracing::info!(
+            worker = self.domain.name,
+            "the node needs a helper that was not needed before; the worker is restarted"
+        );
+        // Workers with helpers may be signalled.
+        reap::kill(pid);
+        self.leaves();
+    }
+
     /// It has lost its daemon and ends on its own, and its helpers with it. Whether one ran.
     fn leaves(&mut self) -> bool {
         let Some(running) = self.running.take() else {
@@ -543,6 +584,10 @@ impl WorkerProcess {
     }
 }
 
+fn next_look() -> Instant {
+    Instant::now() + ABSENT_RETRY
+}
+
 /// Starts a helper. It holds the worker's lock too: a slot is free when all of its processes have ended.
 fn start_helper(helper: &Helper, lock: BorrowedFd<'_>) -> io::Result<(Pid, OwnedFd)> {
     let (ours, theirs) = packet::waiting_pair()?;
@@ -591,6 +636,50 @@ mod tests {
         assert_eq!(run(&none), ["host", "nvidia", "lustre"]);
     }
 
+    /// The drives of such a node had no log until the next start of nodewarden.
+    #[test]
+    fn a_worker_is_restarted_when_a_later_drive_needs_a_helper_that_it_lacks() {
+        let root = tempfile::tempdir().unwrap();
+        let ids = Ids { uid: 1, gid: 1 };
+        let mut children = Children::new(ids, PathBuf::new(), &Env::with_sysroot(root.path()));
+        children.daemon = Some((GONE, Instant::now()));
+        children.ready = true;
+        let place = children.workers.iter().position(|w| w.domain.name == "mounts");
+        let worker = &mut children.workers[place.unwrap()];
+        worker.running = Some(RunningWorker {
+            pid: GONE,
+            slot: 0,
+            started: Instant::now(),
+            helpers: Vec::new(),
+            helpers_due: Some(Instant::now()),
+        });
+        let settings = Settings::default();
+        let due = |worker: &mut WorkerProcess, at| worker.running.as_mut().unwrap().helpers_due = at;
+        worker.look_at_helpers(&settings);
+        assert!(worker.running.is_some(), "no drive");
+        let drive = root.path().join("sys/class/nvme/nvme0");
+        std::fs::create_dir_all(&drive).unwrap();
+        std::fs::write(drive.join("transport"), "pcie\n").unwrap();
+        std::fs::write(drive.join("address"), "0000:01:00.0\n").unwrap();
+        worker.look_at_helpers(&settings);
+        assert!(worker.running.is_some(), "not yet due");
+        due(worker, None);
+        worker.look_at_helpers(&settings);
+        assert!(worker.running.is_some(), "without root");
+        due(worker, Some(Instant::now()));
+        worker.slots_due = Some(Instant::now());
+        worker.look_at_helpers(&settings);
+        assert!(
+            worker.running.is_some(),
+            "an earlier process holds the other slot"
+        );
+        worker.slots_due = None;
+        due(worker, Some(Instant::now()));
+        worker.look_at_helpers(&settings);
+        assert!(worker.running.is_none() && worker.leaving == [GONE]);
+        assert!(worker.due() <= Instant::now(), "the next one starts at once");
+    }
+
     /// The end of its helpers let it start at once, 100 times a second.
     #[test]
     fn the_end_of_helpers_does_not_shorten_the_back_off_of_their_worker() {
@@ -601,6 +690,7 @@ mod tests {
             slot: 0,
             started: Instant::now(),
             helpers: vec![GONE],
+            helpers_due: None,
         });
         worker.backoff.wait = LONG;
         let before = Instant::now();

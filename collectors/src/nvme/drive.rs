@@ -24,7 +24,7 @@ pub(super) enum LogSource {
     Helper(&'static Client),
     /// A recording.
     Recorded,
-    /// nodewarden was started without root, or the helper was not needed at the start of the worker.
+    /// nodewarden was started without root, or the drive has just come and the parent is about to restart the worker.
     NoHelper,
     /// The tree is not the running kernel's.
     OtherTree,
