@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::controller::{self, Controller};
 use super::smart::{self, SmartLog};
 use crate::sys::helper::{self, Client, Question};
-use crate::sys::root;
+use crate::sys::{nvme, root};
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, domain};
 
 /// Shortest time between two commands to one drive. The next reading after it sends one: every 5 to 6 min.
@@ -129,8 +129,11 @@ impl Drive {
     fn ask(&self) -> Result<Answer, Errno> {
         match self.source {
             LogSource::Helper(client) => {
-                let number = controller::number(&self.name).ok_or(Errno::ENOENT)?;
-                match client.ask(Question::SmartLog(number), None) {
+                let controller = nvme::Controller {
+                    number: controller::number(&self.name).ok_or(Errno::ENOENT)?,
+                    device: self.device_number()?,
+                };
+                match client.ask(Question::SmartLog(controller), None) {
                     Err(Errno::EOPNOTSUPP) => Ok(Answer::NoLog),
                     log => log.map(Answer::Log),
                 }
@@ -142,6 +145,16 @@ impl Drive {
             }
             LogSource::NoHelper | LogSource::OtherTree | LogSource::Off => Ok(self.sensors()),
         }
+    }
+
+    /// As the kernel lists it: the file in /dev must be this device.
+    fn device_number(&self) -> Result<(u32, u32), Errno> {
+        let text = root::read_text(&self.folder.join("dev")).map_err(|_| Errno::EIO)?;
+        // The controller has gone.
+        let text = text.ok_or(Errno::ENXIO)?;
+        let (major, minor) = text.split_once(':').ok_or(Errno::EIO)?;
+        let parse = |number: &str| number.parse().map_err(|_| Errno::EIO);
+        Ok((parse(major)?, parse(minor)?))
     }
 
     /// A read of hwmon is the same command, which the driver sends: any user may cause it.
@@ -177,6 +190,7 @@ impl Drive {
             Errno::ETIMEDOUT => state("the drive did not answer in 2 s", "timeout"),
             Errno::EAGAIN => state("the controller is not live", "not_live"),
             Errno::EREMOTEIO => state("the drive rejects the command", "rejected"),
+            Errno::EXDEV => state("the device file is another device", "other_device"),
             Errno::ENODATA => Error::NotRecorded("SMART log"),
             Errno::EACCES | Errno::EPERM => Error::Denied {
                 what: format!("/dev/{}", self.name),
@@ -275,10 +289,8 @@ mod tests {
         assert!(!lasts(Err(Errno::ETIMEDOUT), 0));
     }
 
-    #[test]
-    fn without_a_device_file_a_drive_is_gone_only_if_the_kernel_does_not_list_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let drive = |folder: PathBuf| Drive {
+    fn drive(folder: PathBuf) -> Drive {
+        Drive {
             env: Env::default(),
             subject: Subject::new(SubjectKind::Disk, "nvme0"),
             name: "nvme0".to_owned(),
@@ -287,7 +299,30 @@ mod tests {
             every: EVERY,
             source: LogSource::Off,
             asked: SharedLog::default(),
+        }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test writes its own tree")]
+    fn the_device_number_is_the_kernels_and_without_one_no_drive_is_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let drive = drive(dir.path().to_owned());
+        let number = |text: &str| {
+            std::fs::write(dir.path().join("dev"), text).unwrap();
+            drive.device_number()
         };
+        assert_eq!(number("240:3\n"), Ok((240, 3)));
+        assert_eq!(number("240\n"), Err(Errno::EIO));
+        assert_eq!(number("240:-1\n"), Err(Errno::EIO));
+        std::fs::remove_file(dir.path().join("dev")).unwrap();
+        assert_eq!(drive.device_number(), Err(Errno::ENXIO));
+        assert_eq!(drive.error(Errno::ENXIO).reason(), "gone");
+        assert_eq!(drive.error(Errno::EXDEV).reason(), "other_device");
+    }
+
+    #[test]
+    fn without_a_device_file_a_drive_is_gone_only_if_the_kernel_does_not_list_it() {
+        let dir = tempfile::tempdir().unwrap();
         let reason = |folder| drive(folder).error(Errno::ENOENT).reason();
         assert_eq!(reason(dir.path().to_owned()), "denied");
         assert_eq!(reason(dir.path().join("removed")), "gone");

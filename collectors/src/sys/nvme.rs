@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 
 use super::patience::OneAway;
 
@@ -50,6 +50,15 @@ struct AdminCommand {
 #[repr(C, align(512))]
 struct Log([u8; LENGTH]);
 
+/// A controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Controller {
+    /// N of /dev/nvmeN.
+    pub(crate) number: u32,
+    /// Its device number, major and minor, in sysfs: a file in /dev may be another device.
+    pub(crate) device: (u32, u32),
+}
+
 /// Asks controllers, with at most one command away in each. A controller that does not answer keeps one thread until its
 /// driver has ended the command; the others go on.
 #[derive(Debug, Default)]
@@ -60,8 +69,8 @@ impl Controllers {
     ///
     /// # Errors
     /// `ETIMEDOUT` if the controller does not answer in 2 s, or has not answered an earlier command; else as [`smart_log`].
-    pub(crate) fn smart_log(&mut self, controller: u32) -> Result<Vec<u8>, Errno> {
-        self.ask(controller, move || smart_log(controller))
+    pub(crate) fn smart_log(&mut self, controller: Controller) -> Result<Vec<u8>, Errno> {
+        self.ask(controller.number, move || smart_log(controller))
     }
 
     fn ask<T: Send + 'static>(
@@ -80,19 +89,22 @@ impl Controllers {
 /// The raw log of /dev/nvmeN.
 ///
 /// # Errors
-/// Of open(2) (`EAGAIN`: the controller is not live) and ioctl(2); `ENOTTY` if it is no character device; `EOPNOTSUPP` if the
-/// controller has no such log, `EREMOTEIO` if it rejects the command for another reason.
-fn smart_log(controller: u32) -> Result<Vec<u8>, Errno> {
-    let path = format!("/dev/nvme{controller}");
-    log_of(path.as_ref())
+/// Of open(2) (`EAGAIN`: the controller is not live) and ioctl(2); `ENOTTY` if it is no character device, `EXDEV` if it has another
+/// device number; `EOPNOTSUPP` if the controller has no such log, `EREMOTEIO` if it rejects the command for another reason.
+fn smart_log(controller: Controller) -> Result<Vec<u8>, Errno> {
+    let path = format!("/dev/nvme{}", controller.number);
+    log_of(path.as_ref(), controller.device)
 }
 
-fn log_of(path: &Path) -> Result<Vec<u8>, Errno> {
+fn log_of(path: &Path, expected: (u32, u32)) -> Result<Vec<u8>, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let device = open(path, flags, Mode::empty())?;
-    let kind = SFlag::from_bits_truncate(fstat(&device)?.st_mode) & SFlag::S_IFMT;
-    if kind != SFlag::S_IFCHR {
+    let found = fstat(&device)?;
+    if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != SFlag::S_IFCHR {
         return Err(Errno::ENOTTY);
+    }
+    if (major(found.st_rdev), minor(found.st_rdev)) != (expected.0.into(), expected.1.into()) {
+        return Err(Errno::EXDEV);
     }
     let mut log = Log([0; LENGTH]);
     let command = command(log.0.as_mut_ptr().expose_provenance() as u64);
@@ -167,18 +179,23 @@ mod tests {
 
     #[test]
     fn only_a_character_device_is_asked() {
+        let asked = |path: &Path| log_of(path, (1, 3));
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("nvme0");
         std::fs::write(&file, "x").unwrap();
-        assert_eq!(log_of(&file), Err(Errno::ENOTTY));
-        assert_eq!(log_of(dir.path()), Err(Errno::ENOTTY));
+        assert_eq!(asked(&file), Err(Errno::ENOTTY));
+        assert_eq!(asked(dir.path()), Err(Errno::ENOTTY));
         let link = dir.path().join("nvme1");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-        assert_eq!(log_of(&link), Err(Errno::ELOOP));
-        assert_eq!(log_of(&dir.path().join("nvme2")), Err(Errno::ENOENT));
+        assert_eq!(asked(&link), Err(Errno::ELOOP));
+        assert_eq!(asked(&dir.path().join("nvme2")), Err(Errno::ENOENT));
         // A device of another driver does not know the call.
-        let other = log_of(Path::new("/dev/null"));
-        assert_eq!(other, Err(Errno::ENOTTY));
+        let null = Path::new("/dev/null");
+        assert_eq!(asked(null), Err(Errno::ENOTTY));
+        // A file left over from a controller that has gone, or one that someone made, is another device.
+        for other in [(1, 5), (2, 3), (u32::MAX, 3)] {
+            assert_eq!(log_of(null, other), Err(Errno::EXDEV), "{other:?}");
+        }
     }
 
     #[test]
