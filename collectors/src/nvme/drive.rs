@@ -14,6 +14,10 @@ use crate::{Block, Device, Env, Error, Subject, SubjectKind, domain};
 
 /// Shortest time between two commands to one drive. The next reading after it sends one: every 5 to 6 min.
 const EVERY: Duration = Duration::from_secs(270);
+/// How long a drive may take. A healthy one answers in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two questions about a command that is away.
+const AGAIN: Duration = Duration::from_millis(100);
 /// The drives of a node spread over this time.
 const SPREAD: u64 = 60;
 
@@ -133,7 +137,7 @@ impl Drive {
                     number: controller::number(&self.name).ok_or(Errno::ENOENT)?,
                     device: self.device_number()?,
                 };
-                match client.ask(Question::SmartLog(controller), None) {
+                match patiently(|| client.ask(Question::SmartLog(controller), None)) {
                     Err(Errno::EOPNOTSUPP) => Ok(Answer::NoLog),
                     log => log.map(Answer::Log),
                 }
@@ -236,6 +240,18 @@ impl Device for Drive {
     }
 }
 
+/// Asks again until the drive has answered, or has not for [`PATIENCE`]. In between the helper is free for other drives.
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let began = Instant::now();
+    loop {
+        match ask() {
+            Err(Errno::EINPROGRESS) if began.elapsed() < PATIENCE => std::thread::sleep(AGAIN),
+            Err(Errno::EINPROGRESS) => return Err(Errno::ETIMEDOUT),
+            answer => return answer,
+        }
+    }
+}
+
 /// The drive's share of [`SPREAD`], in seconds: the same at each start.
 fn offset(pci: &str) -> u64 {
     let sum = pci
@@ -287,6 +303,17 @@ mod tests {
         assert!(lasts(log(), 269) && !lasts(log(), 270));
         assert!(lasts(Ok(Answer::NoLog), 1_000_000));
         assert!(!lasts(Err(Errno::ETIMEDOUT), 0));
+    }
+
+    #[test]
+    fn a_drive_that_is_slow_is_asked_again_until_it_answers() {
+        let mut answers = vec![Ok(1), Err(Errno::EINPROGRESS), Err(Errno::EINPROGRESS)];
+        assert_eq!(patiently(|| answers.pop().unwrap()), Ok(1));
+        assert_eq!(patiently(|| Err::<(), _>(Errno::EIO)), Err(Errno::EIO));
+        assert_eq!(
+            patiently(|| Err::<(), _>(Errno::EINPROGRESS)),
+            Err(Errno::ETIMEDOUT)
+        );
     }
 
     fn drive(folder: PathBuf) -> Drive {
