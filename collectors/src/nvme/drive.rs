@@ -12,14 +12,12 @@ use crate::sys::helper::{self, Client, Question};
 use crate::sys::{nvme, root};
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, domain};
 
-/// Shortest time between two commands to one drive. The next reading after it sends one: every 5 to 6 min.
-const EVERY: Duration = Duration::from_secs(270);
+/// Time between two commands to one drive. The next reading after it sends one.
+const EVERY: Duration = Duration::from_mins(5);
 /// How long a drive may take. A healthy one answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time between two questions about a command that is away.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The drives of a node spread over this time.
-const SPREAD: u64 = 60;
 
 /// Where logs come from.
 #[derive(Clone, Copy, Debug)]
@@ -70,12 +68,37 @@ enum Answer {
 
 impl Asked {
     /// Whether it still stands. A failed command says nothing of the next one.
-    fn lasts(&self, now: Instant, every: Duration) -> bool {
+    fn lasts(&self, now: Instant, turn: Turn) -> bool {
         match self.answer {
             Ok(Answer::NoLog) => true,
-            Ok(_) => now.duration_since(self.at) < every,
+            Ok(_) => now < turn.next(self.at),
             Err(_) => false,
         }
+    }
+}
+
+/// When a drive is asked. Those of a node are spread evenly over [`EVERY`], except right after a start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    first: Instant,
+}
+
+impl Turn {
+    /// The turn of the drive at that place of the list.
+    pub(super) fn new(started: Instant, place: usize, drives: usize) -> Self {
+        let share = place as f64 / drives.max(1) as f64;
+        Self {
+            first: started + EVERY.mul_f64(share),
+        }
+    }
+
+    /// The first time after `at`.
+    fn next(self, at: Instant) -> Instant {
+        let Some(since) = at.checked_duration_since(self.first) else {
+            return self.first;
+        };
+        let turns = since.as_secs() / EVERY.as_secs() + 1;
+        self.first + Duration::from_secs(EVERY.as_secs() * turns)
     }
 }
 
@@ -86,7 +109,7 @@ pub(super) struct Drive {
     name: String,
     pci: String,
     folder: PathBuf,
-    every: Duration,
+    turn: Turn,
     source: LogSource,
     asked: SharedLog,
 }
@@ -97,6 +120,7 @@ impl Drive {
         controller: &Controller,
         pci: &str,
         source: LogSource,
+        turn: Turn,
         asked: SharedLog,
     ) -> Self {
         let name = controller.entry.name.clone();
@@ -104,7 +128,7 @@ impl Drive {
             env: env.clone(),
             subject: Subject::new(SubjectKind::Disk, name.as_str()),
             folder: controller.folder(env),
-            every: EVERY + Duration::from_secs(offset(pci)),
+            turn,
             name,
             pci: pci.to_owned(),
             source,
@@ -116,7 +140,7 @@ impl Drive {
     fn answer(&self, now: Instant) -> Result<Answer, Errno> {
         let known = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // A recording changes with its steps.
-        let lasts = |asked: &Asked| self.env.is_live() && asked.lasts(now, self.every);
+        let lasts = |asked: &Asked| self.env.is_live() && asked.lasts(now, self.turn);
         if let Some(asked) = known.filter(lasts) {
             return asked.answer;
         }
@@ -252,14 +276,6 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     }
 }
 
-/// The drive's share of [`SPREAD`], in seconds: the same at each start.
-fn offset(pci: &str) -> u64 {
-    let sum = pci
-        .bytes()
-        .fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    sum % SPREAD
-}
-
 /// The folder of the drive's sensors: below the controller, before Linux 5.10 below its PCI function.
 fn hwmon(folder: &Path) -> Option<PathBuf> {
     let in_device = folder.join("device/hwmon");
@@ -298,9 +314,11 @@ mod tests {
     #[test]
     fn a_failed_command_is_repeated_a_log_lasts_and_an_unknown_command_is_sent_once() {
         let at = Instant::now();
-        let lasts = |answer, seconds| Asked { at, answer }.lasts(at + Duration::from_secs(seconds), EVERY);
+        let lasts = |answer, seconds| {
+            Asked { at, answer }.lasts(at + Duration::from_secs(seconds), Turn { first: at })
+        };
         let log = || Ok(Answer::Log(Vec::new()));
-        assert!(lasts(log(), 269) && !lasts(log(), 270));
+        assert!(lasts(log(), 299) && !lasts(log(), 300));
         assert!(lasts(Ok(Answer::NoLog), 1_000_000));
         assert!(!lasts(Err(Errno::ETIMEDOUT), 0));
     }
@@ -323,7 +341,7 @@ mod tests {
             name: "nvme0".to_owned(),
             pci: "0000:01:00.0".to_owned(),
             folder,
-            every: EVERY,
+            turn: Turn::new(Instant::now(), 0, 1),
             source: LogSource::Off,
             asked: SharedLog::default(),
         }
@@ -355,10 +373,30 @@ mod tests {
         assert_eq!(reason(dir.path().join("removed")), "gone");
     }
 
+    /// They were read in two of the five minutes.
     #[test]
-    fn drives_of_a_node_are_read_at_different_times() {
-        let offsets = ["0000:01:00.0", "0000:02:00.0", "0000:e1:00.0"].map(offset);
-        assert!(offsets.iter().all(|at| *at < SPREAD));
-        assert!(offsets[0] != offsets[1] && offsets[1] != offsets[2]);
+    fn drives_of_a_node_are_read_evenly_over_5_min_each_every_5_min() {
+        let started = Instant::now();
+        let turns: Vec<Turn> = (0..16).map(|place| Turn::new(started, place, 16)).collect();
+        // The first reading asks all.
+        let mut asked = vec![started; turns.len()];
+        for minute in 1..=60 {
+            let now = started + Duration::from_mins(minute);
+            let due = turns
+                .iter()
+                .zip(&mut asked)
+                .filter(|(turn, at)| turn.next(**at) <= now);
+            let waited: Vec<Duration> = due.map(|(_, at)| now - std::mem::replace(at, now)).collect();
+            assert!((3..=4).contains(&waited.len()), "{minute}: {}", waited.len());
+            // Readings of each minute show one log at most 6 times, and checks require 7.
+            assert!(
+                waited.iter().all(|waited| *waited <= EVERY),
+                "{minute}: {waited:?}"
+            );
+            assert!(
+                minute <= 5 || waited.iter().all(|waited| *waited == EVERY),
+                "{minute}"
+            );
+        }
     }
 }

@@ -44,7 +44,7 @@ pub static WORN: Check = Check {
     watch: || Looks::bridging(BRIDGES, worn),
 };
 
-/// Logs are read every 5 to 6 min, and shown each minute: the span covers two.
+/// Logs are read every 5 min, and shown each minute: the span covers two.
 static PACE: Pace = Pace {
     bad: 7,
     bad_span: Duration::from_secs(360),
