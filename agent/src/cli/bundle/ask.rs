@@ -18,7 +18,7 @@ use sys::fork;
 use super::names::Names;
 use super::pack::{Absent, Entry};
 use crate::cli::client::{self, Unreachable};
-use crate::http::control::{Reply, Request};
+use crate::http::control::{self, Reply, Request};
 
 /// The wait for one answer of the daemon, and for the files of the configuration.
 const WAIT: Duration = Duration::from_secs(5);
@@ -48,9 +48,33 @@ pub(super) fn daemon<T>(
     let dir = run_dir.to_owned();
     let reply = within(WAIT, move || client::ask_within(&dir, &request, WAIT)).ok_or(NO_ANSWER)?;
     match reply.map_err(|error| absent(&error))? {
-        Reply::Refused(_) => Err("the daemon refused it: run as root or as a user of health.operators"),
+        Reply::Refused(text) => Err(refused(&text)),
         reply => take(reply).ok_or("the daemon has another version"),
     }
+}
+
+/// The daemon's reason in words of this program: its own text may name a user.
+fn refused(text: &str) -> Absent {
+    let known = [
+        (
+            control::NOT_PERMITTED,
+            "permission denied: run as root or as a user of health.operators",
+        ),
+        (
+            control::TOO_MANY,
+            "the daemon has too many connections of users without rights: try again, or run as root",
+        ),
+        (
+            control::INVALID,
+            "the daemon does not know the request: it has another version",
+        ),
+        (control::NOT_UTF8, "the daemon's page is not UTF-8"),
+    ];
+    let found = known.iter().find(|(begin, _)| text.starts_with(begin));
+    found.map_or(
+        "the daemon refused it for a reason that this version does not know",
+        |(_, why)| *why,
+    )
 }
 
 fn absent(error: &Unreachable) -> Absent {
@@ -181,4 +205,35 @@ pub(in crate::cli) fn reader() -> anyhow::Result<ExitCode> {
     });
     send(if read.is_ok() { &Sent::End } else { &Sent::Failed })?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each of them was "run as root".
+    #[test]
+    fn a_refusal_has_the_daemons_reason_and_none_of_its_text() {
+        for (text, part) in [
+            (
+                "permission denied: uid 4711 is neither root nor in health.operators",
+                "run as root",
+            ),
+            (
+                "too many connections of users without the right to give orders; try again",
+                "too many connections",
+            ),
+            (
+                "invalid request: unknown variant `readings`, expected `canary`",
+                "another version",
+            ),
+            ("the page is not UTF-8", "not UTF-8"),
+            ("canary 4711", "does not know"),
+        ] {
+            let why = refused(text);
+            assert!(why.contains(part), "{text}: {why}");
+            assert!(!why.contains("canary") && !why.contains("4711"), "{why}");
+        }
+        assert!(!refused("invalid request: canary").contains("root"));
+    }
 }
