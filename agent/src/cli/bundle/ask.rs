@@ -90,18 +90,21 @@ fn absent(error: &Unreachable) -> Absent {
     }
 }
 
-/// The configuration, by the file and options of the daemon's last start. The files may have changed since.
-pub(super) fn configuration(run_dir: &Path) -> Result<Settings, Absent> {
+/// The configuration and where it is from: the file and options of the daemon's last start. The files may have changed since.
+pub(super) fn configuration(run_dir: &Path) -> Result<(Settings, &'static str), Absent> {
     let run_dir = run_dir.to_owned();
-    let read = within(WAIT, move || {
-        let (file, sets) = crate::config::Origin::of_last_start(&run_dir).unwrap_or_default();
-        crate::config::read(file.as_deref(), &sets)
+    let read = within(WAIT, move || -> Result<_, Absent> {
+        let last = crate::config::Origin::of_last_start(&run_dir)?;
+        let from = match last {
+            Some(_) => "file and options of the daemon's last start",
+            None => "default file: no daemon has started with this run directory since boot",
+        };
+        let (file, sets) = last.unwrap_or_default();
+        let read = crate::config::read(file.as_deref(), &sets)
+            .map_err(|_| "the configuration has an error: see `nodewarden config check`")?;
+        Ok((read.settings, from))
     });
-    match read {
-        Some(Ok(read)) => Ok(read.settings),
-        Some(Err(_)) => Err("the configuration has an error: see `nodewarden config check`"),
-        None => Err("the configuration's files could not be read within 5 s"),
-    }
+    read.unwrap_or(Err("the configuration's files could not be read within 5 s"))
 }
 
 /// What the child reads.
