@@ -10,15 +10,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collectors::rdma::recording::{self, PortRecording};
+use collectors::rdma::recording::{self, Recorded};
 use collectors::{Env, Settings};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sys::fork;
 
 use super::names::Names;
 use super::pack::{Absent, Entry};
 use crate::cli::client::{self, Unreachable};
 use crate::http::control::{self, Reply, Request};
+use crate::screen;
 
 /// The wait for one answer of the daemon, and for the files of the configuration.
 const WAIT: Duration = Duration::from_secs(5);
@@ -26,6 +28,10 @@ const WAIT: Duration = Duration::from_secs(5);
 const NO_ANSWER: Absent = "the daemon did not answer within 5 s";
 /// The wait for all files of the recording.
 const RECORDING: Duration = Duration::from_secs(10);
+/// The wait for the devices of the recording, which are read side by side.
+const DEVICES: Duration = Duration::from_secs(5);
+/// The same for people.
+const LATE: Absent = "the device did not answer within 5 s";
 
 /// The result of a function that may block, if it comes in time. A thread that blocks ends with the process.
 pub(super) fn within<T: Send + 'static>(
@@ -117,7 +123,7 @@ struct Order {
 /// What it sends, one a line.
 #[derive(Serialize, Deserialize)]
 enum Sent {
-    Port(PortRecording),
+    Device(Recorded),
     Failed,
     End,
 }
@@ -135,13 +141,26 @@ pub(super) fn recording(
         sysroot: sysroot.to_owned(),
         settings: settings.clone(),
     };
-    let ports = ports(&order)
+    let devices = devices(&order)
         .map_err(|_| "the process that reads the devices failed or did not answer within 10 s")?;
-    if ports.is_empty() {
+    if devices.is_empty() {
         return Err("no RDMA device, or all are excluded");
     }
-    let mut entries = BTreeMap::new();
-    for port in ports {
+    Ok(entries(devices, names))
+}
+
+fn entries(devices: Vec<Recorded>, names: &mut Names) -> Vec<(String, Entry)> {
+    let (mut entries, mut absent) = (BTreeMap::new(), Vec::new());
+    for device in devices {
+        let port = match device {
+            Recorded::Port(port) => port,
+            Recorded::Late(device) => {
+                let device = names.rdma(&device);
+                screen::note(&format!("recording of {device} ... absent: {LATE}"));
+                absent.push(json!({ "device": device, "absent": LATE }));
+                continue;
+            }
+        };
         let device = names.rdma(&port.device);
         let folder = format!("recording/root/sys/class/infiniband/{device}");
         for (path, text) in port.files {
@@ -161,10 +180,14 @@ pub(super) fn recording(
             }
         }
     }
-    Ok(entries.into_iter().collect())
+    if !absent.is_empty() {
+        let text = format!("{:#}\n", Value::from(absent));
+        entries.insert("recording/absent.json".to_owned(), Entry::File(text.into_bytes()));
+    }
+    entries.into_iter().collect()
 }
 
-fn ports(order: &Order) -> io::Result<Vec<PortRecording>> {
+fn devices(order: &Order) -> io::Result<Vec<Recorded>> {
     let (mut ours, theirs) = UnixStream::pair()?;
     fork::start_self(&["bundle-reader"], theirs.as_fd(), &[])?;
     drop(theirs);
@@ -172,7 +195,7 @@ fn ports(order: &Order) -> io::Result<Vec<PortRecording>> {
     ours.set_write_timeout(Some(RECORDING))?;
     ours.write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())?;
     let mut reader = BufReader::new(ours);
-    let mut ports = Vec::new();
+    let mut devices = Vec::new();
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -182,9 +205,9 @@ fn ports(order: &Order) -> io::Result<Vec<PortRecording>> {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         match serde_json::from_str(&line)? {
-            Sent::Port(port) => ports.push(port),
+            Sent::Device(device) => devices.push(device),
             Sent::Failed => return Err(io::ErrorKind::Other.into()),
-            Sent::End => return Ok(ports),
+            Sent::End => return Ok(devices),
         }
     }
 }
@@ -202,9 +225,9 @@ pub(in crate::cli) fn reader() -> anyhow::Result<ExitCode> {
         line.push('\n');
         Ok((&socket).write_all(line.as_bytes())?)
     };
-    let read = recording::record(&Env::with_sysroot(sysroot), &settings, |port| {
+    let read = recording::record(&Env::with_sysroot(sysroot), &settings, DEVICES, |device| {
         // Without a reader the next one fails too.
-        sys::ignore(send(&Sent::Port(port)));
+        sys::ignore(send(&Sent::Device(device)));
     });
     send(if read.is_ok() { &Sent::End } else { &Sent::Failed })?;
     Ok(ExitCode::SUCCESS)
@@ -212,7 +235,35 @@ pub(in crate::cli) fn reader() -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use collectors::rdma::recording::PortRecording;
+
     use super::*;
+
+    #[test]
+    fn a_device_that_is_late_is_absent_with_a_reason_and_the_others_are_recorded() {
+        let port = PortRecording {
+            device: "mlx5_0".to_owned(),
+            pci: String::new(),
+            driver: String::new(),
+            files: vec![("fw_ver".to_owned(), "28.43.1014".to_owned())],
+        };
+        let late = Recorded::Late("canary_1".to_owned());
+        let entries = entries(vec![late, Recorded::Port(port)], &mut Names::default());
+        let paths: Vec<&str> = entries.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(
+            paths,
+            [
+                "recording/absent.json",
+                "recording/root/sys/class/infiniband/mlx5_0/fw_ver"
+            ]
+        );
+        let Entry::File(text) = &entries[0].1 else {
+            panic!("a file")
+        };
+        let absent: Value = serde_json::from_slice(text).unwrap();
+        let reason = "the device did not answer within 5 s";
+        assert_eq!(absent, json!([{ "device": "rdma-1", "absent": reason }]));
+    }
 
     /// Each of them was "run as root".
     #[test]
