@@ -117,7 +117,10 @@ pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         Ok((settings, from)) => (Ok(settings), Some(from)),
         Err(why) => (Err(why), None),
     };
-    let reduced = configuration.as_ref().map(settings::reduced).map_err(|why| *why);
+    let reduced = (configuration
+        .as_ref()
+        .map(|settings| settings::reduced(settings, &mut names)))
+    .map_err(|why| *why);
     add(Part::json("configuration", reduced));
     let recording = ask::recording(&env.sysroot, &configuration, &mut names);
     add(Part {

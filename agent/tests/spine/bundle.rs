@@ -275,7 +275,7 @@ fn check_content(entries: &[(String, Vec<u8>)]) {
     for part in [
         "lustre_client_info{fs=\"filesystem-",
         "mountpoint=\"mount-",
-        "user=\"user-1\"",
+        "user=\"user-",
         "jobid=\"job-",
         "rdma_port_state{device=\"mlx5_0\",port=\"1\"} 4",
     ] {

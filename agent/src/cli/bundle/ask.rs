@@ -248,7 +248,7 @@ mod tests {
             files: vec![("fw_ver".to_owned(), "28.43.1014".to_owned())],
         };
         let late = Recorded::Late("canary_1".to_owned());
-        let entries = entries(vec![late, Recorded::Port(port)], &mut Names::default());
+        let entries = entries(vec![late, Recorded::Port(port)], &mut Names::in_turn());
         let paths: Vec<&str> = entries.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(
             paths,

@@ -1,6 +1,8 @@
 //! The daemon's status, reduced: numbers, words of closed sets, addresses of hardware and pseudonyms. Every field is listed here;
 //! a field that the status gets later is in no bundle until it is.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::labels;
@@ -19,7 +21,7 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
     };
     let gpus: Vec<Value> = status.gpus.iter().map(|g| gpu(g, names)).collect();
     let ports: Vec<Value> = status.ports.iter().map(|p| port(p, names)).collect();
-    let mounts: Vec<Value> = status.mounts.iter().map(|m| mount(m, names)).collect();
+    let mounts = by_content(status.mounts.iter().map(|m| mount(m, names)).collect());
     let commands = status.commands.iter().map(|c| {
         json!({
             "check": names.check(&c.check),
@@ -28,7 +30,7 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
             "took_ms": c.took_ms,
         })
     });
-    let commands: Vec<Value> = commands.collect();
+    let commands = by_content(commands.collect());
     json!({
         "version": word(&status.version),
         "started": status.started,
@@ -90,7 +92,7 @@ fn gpu(gpu: &GpuView, names: &mut Names) -> Value {
         "instances": gpu.instances,
         "up": gpu.up,
         "trouble": words(&gpu.trouble),
-        "jobs": gpu.jobs.iter().map(|job| names.of("job", job)).collect::<Vec<_>>(),
+        "jobs": gpu.jobs.iter().map(|job| names.of("job", job)).collect::<BTreeSet<_>>(),
     })
 }
 
@@ -189,7 +191,7 @@ fn finding(finding: &FindingView, names: &mut Names) -> Value {
         "count": finding.count,
         "first": finding.first,
         "last": finding.last,
-        "jobs": finding.jobs.iter().map(|job| names.of("job", job)).collect::<Vec<_>>(),
+        "jobs": finding.jobs.iter().map(|job| names.of("job", job)).collect::<BTreeSet<_>>(),
         "others": finding.others,
         "lines": finding.evidence.len(),
         "evidence": evidence,
@@ -280,7 +282,13 @@ fn rows<T>(
     for (name, content) in table {
         all.extend(row(name, content));
     }
-    all.into()
+    by_content(all)
+}
+
+/// Rows by what they show: their order was that of names.
+fn by_content(mut rows: Vec<Value>) -> Value {
+    rows.sort_by_cached_key(Value::to_string);
+    rows.into()
 }
 
 fn counted(mut row: Value, n: Count) -> Value {
