@@ -1,4 +1,4 @@
-//! Random numbers that spread what many nodes do at the same time. None is secret.
+//! Random numbers that spread what many nodes do at the same time, and for pseudonyms. None is a key.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,9 +8,21 @@ pub(crate) fn share() -> f64 {
     f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
+/// A number from 1 to `most`, another one each time.
+pub(crate) fn up_to(most: u64) -> u64 {
+    RandomState::new().hash_one(0) % most.max(1) + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_differ_and_stay_within_their_limit() {
+        let all: std::collections::BTreeSet<u64> = (0..1000).map(|_| up_to(10)).collect();
+        assert_eq!(all, (1..=10).collect());
+        assert_eq!((up_to(1), up_to(0)), (1, 1));
+    }
 
     #[test]
     fn shares_differ_and_stay_within_one() {

@@ -112,6 +112,9 @@ pub struct Helper {
     pub uid: u32,
     /// The capabilities that it keeps.
     pub capabilities: &'static [Capability],
+    /// It has lock slots of its own, because its calls may never return and its worker also reads without it. Others hold
+    /// the slot of their worker.
+    pub own_slots: bool,
 }
 
 impl Helper {
@@ -253,6 +256,7 @@ pub static BPF: Helper = Helper {
     user: "nodewarden-bpf",
     uid: FIRST_UID + 6,
     capabilities: &[Capability::SysAdmin],
+    own_slots: false,
 };
 
 /// `wchan`, `syscall`, `fd` and `fdinfo` of threads, and the number of shards in `environ`.
@@ -261,6 +265,7 @@ pub static PROC: Helper = Helper {
     user: "nodewarden-proc",
     uid: FIRST_UID + 7,
     capabilities: &[Capability::DacReadSearch, Capability::SysPtrace],
+    own_slots: false,
 };
 
 /// Connections to the socket of mmfsd.
@@ -269,6 +274,7 @@ pub static MMPMON: Helper = Helper {
     user: "nodewarden-mmpmon",
     uid: FIRST_UID + 11,
     capabilities: &[Capability::DacOverride],
+    own_slots: false,
 };
 
 /// Statistics of Lustre in debugfs, whose root folder only root may enter.
@@ -277,6 +283,7 @@ pub static DEBUGFS: Helper = Helper {
     user: "nodewarden-debugfs",
     uid: FIRST_UID + 9,
     capabilities: &[Capability::DacReadSearch],
+    own_slots: false,
 };
 
 /// SMART logs of local NVMe drives. Started only where [`crate::needs`] it.
@@ -285,6 +292,7 @@ pub static NVME: Helper = Helper {
     user: "nodewarden-nvme",
     uid: FIRST_UID + 14,
     capabilities: &[Capability::DacReadSearch, Capability::SysAdmin],
+    own_slots: true,
 };
 
 /// All workers.

@@ -181,7 +181,7 @@ pub fn collector(name: &str) -> Option<&'static Spec> {
     COLLECTORS.iter().copied().find(|s| s.name == name)
 }
 
-/// Whether a node needs a helper when its worker starts. Elsewhere its memory is saved.
+/// Whether a node needs a helper now. Elsewhere its memory is saved.
 pub fn needs(helper: &domain::Helper, env: &Env, settings: &Settings) -> bool {
     !std::ptr::eq(helper, &domain::NVME) || nvme::wants_helper(env, settings)
 }

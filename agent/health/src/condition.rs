@@ -98,6 +98,8 @@ struct Streak {
     since: Duration,
     last: Duration,
     round: u64,
+    /// How long it stands without a reading.
+    lasts: Option<Duration>,
 }
 
 /// Consecutive readings that contradict the current state.
@@ -107,6 +109,8 @@ pub(super) struct Streaks {
     /// The time of the last bad reading of each bad condition, since boot.
     confirmed: BTreeMap<String, Duration>,
     round: u64,
+    /// How long bad readings of the current check count while later ones are unknown.
+    bridged: Option<Duration>,
 }
 
 impl Streaks {
@@ -135,15 +139,18 @@ impl Streaks {
             .collect()
     }
 
-    /// A check starts a round.
-    pub(super) fn begin(&mut self) {
+    /// A check starts a round. `bridged`: how long its bad readings count while later ones are unknown.
+    pub(super) fn begin(&mut self, bridged: Option<Duration>) {
         self.round += 1;
+        self.bridged = bridged;
     }
 
-    /// The check's round has ended: conditions without a reading restart.
-    pub(super) fn end(&mut self, check: &str) {
+    /// The check's round has ended: conditions without a reading restart, unless their bad readings still count.
+    pub(super) fn end(&mut self, check: &str, now: Duration) {
         let round = self.round;
-        self.running.retain(|_, s| s.check != check || s.round == round);
+        let stands = |s: &Streak| s.lasts.is_some_and(|long| now.saturating_sub(s.last) < long);
+        self.running
+            .retain(|_, s| s.check != check || s.round == round || stands(s));
     }
 
     /// Takes one reading of a condition. `bad` holds the conditions that are bad now.
@@ -170,13 +177,18 @@ impl Streaks {
             Reading::Unknown => false,
         };
         if !against {
-            self.running.remove(key);
+            let is_bridged = |s: &Streak| s.lasts.is_some() && judged.reading == Reading::Unknown;
+            if !self.running.get(key).is_some_and(is_bridged) {
+                self.running.remove(key);
+            }
             return None;
         }
         if self.running.len() >= MAX && !self.running.contains_key(key) {
             return None;
         }
         let round = self.round;
+        // Good readings must be consecutive: unknown never ends a finding.
+        let lasts = self.bridged.filter(|_| !is_bad);
         let streak = self.running.entry(key.to_owned()).or_insert_with(|| Streak {
             check,
             subject: judged.subject.clone(),
@@ -184,6 +196,7 @@ impl Streaks {
             since: judged.at,
             last: judged.at,
             round,
+            lasts,
         });
         streak.round = round;
         if streak.readings > 0 && judged.at <= streak.last {

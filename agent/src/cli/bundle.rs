@@ -113,8 +113,14 @@ pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         "gpu_drivers": read.ok().map(|r| &r.drivers),
     });
     add(Part::json("versions", Ok(versions)));
-    let configuration = ask::configuration(&run_dir);
-    let reduced = configuration.as_ref().map(settings::reduced).map_err(|why| *why);
+    let (configuration, from) = match ask::configuration(&run_dir) {
+        Ok((settings, from)) => (Ok(settings), Some(from)),
+        Err(why) => (Err(why), None),
+    };
+    let reduced = (configuration
+        .as_ref()
+        .map(|settings| settings::reduced(settings, &mut names)))
+    .map_err(|why| *why);
     add(Part::json("configuration", reduced));
     let recording = ask::recording(&env.sysroot, &configuration, &mut names);
     add(Part {
@@ -127,6 +133,7 @@ pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         "made": now.as_second(),
         "made_by": env!("CARGO_PKG_VERSION"),
         "parts": pack::rows(&parts),
+        "configuration_from": from,
         "left_out": LEFT_OUT.iter().map(|(what, why)| json!({ "what": what, "why": why })).collect::<Vec<_>>(),
         "pseudonyms": names.counts(),
         "labels": labels::described(),

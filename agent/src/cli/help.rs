@@ -193,7 +193,7 @@ Writes one .tar.gz, readable by its owner only. Run it as root: readings and con
 In it: versions, configuration (numbers and known words), verdict, incidents, counts of events,
 readings, and files of RDMA ports that `nodewarden metrics --sysroot` reads back.
 Not in it: logs, texts, and names of users, jobs, hosts, networks, mounts and files. GPUs, jobs and
-mounts have numbers instead, such as gpu-1. manifest.json lists the parts, what is left out, and why.
+mounts have numbers instead, such as gpu-271. manifest.json lists the parts, what is left out, and why.
 A part that does not answer in time is absent; the others are written.
 
 Exit codes:

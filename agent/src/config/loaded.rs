@@ -44,6 +44,9 @@ pub struct Read {
     pub set: BTreeMap<&'static str, Place>,
 }
 
+/// The file, if one was named, and the options `--set`.
+type LastStart = (Option<PathBuf>, Vec<String>);
+
 /// The source of a configuration, to read it again.
 #[derive(Clone, Debug)]
 pub struct Origin {
@@ -58,7 +61,8 @@ impl Origin {
     /// From this file, or the default one, and these options; the last good configuration is kept in the run directory.
     pub fn new(file: Option<PathBuf>, sets: Vec<String>, run: PathBuf) -> Self {
         Self {
-            file,
+            // Other processes, which read the same, have other working directories.
+            file: file.map(|file| std::path::absolute(&file).unwrap_or(file)),
             sets,
             run,
             files: Vec::new(),
@@ -67,10 +71,10 @@ impl Origin {
 
     /// The options with which another process of ours reads the same.
     pub fn arguments(&self) -> Vec<String> {
-        let file = self.file.iter().flat_map(|file| {
-            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-            ["--config".to_owned(), file.to_string_lossy().into_owned()]
-        });
+        let file = self
+            .file
+            .iter()
+            .flat_map(|file| ["--config".to_owned(), file.to_string_lossy().into_owned()]);
         let sets = self.sets.iter().flat_map(|set| ["--set".to_owned(), set.clone()]);
         file.chain(sets).collect()
     }
@@ -110,14 +114,26 @@ impl Origin {
         }
     }
 
-    /// The file and the options of the last start since boot that had a good configuration. `None`: there was none, or this
-    /// user may not read the run directory's folder of root.
-    pub fn of_last_start(run: &Path) -> Option<(Option<PathBuf>, Vec<String>)> {
+    /// The file and the options of the last start since boot that had a good configuration. `Ok(None)`: there was none.
+    ///
+    /// # Errors
+    /// Why they are unknown, without a name of the site.
+    pub fn of_last_start(run: &Path) -> Result<Option<LastStart>, &'static str> {
         let path = Self::new(None, Vec::new(), run.to_owned()).last_good();
-        let text = store::load_own(&path).ok()??;
+        let Some(text) = store::load_own(&path).map_err(|_| {
+            "the record of the daemon's last start cannot be read: run as the user that starts it, usually root"
+        })?
+        else {
+            return Ok(None);
+        };
         let (_, file, sets, _): (String, Option<PathBuf>, Vec<String>, serde_json::Value) =
-            serde_json::from_str(&text).ok()?;
-        Some((file, sets))
+            serde_json::from_str(&text)
+                .map_err(|_| "the record of the daemon's last start is of another version")?;
+        // Earlier versions kept it as it was given.
+        if file.as_deref().is_some_and(Path::is_relative) {
+            return Err("the daemon was started with a relative path of its configuration file");
+        }
+        Ok(Some((file, sets)))
     }
 
     /// The last good configuration of an earlier start with the same build and options since boot. With other options
@@ -156,4 +172,48 @@ pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
         files: parsed.files,
         set: parsed.set,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test writes its own files")]
+
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// `nodewarden bundle` resolved it in its own folder.
+    #[test]
+    fn a_relative_file_is_of_the_working_directory_at_the_start() {
+        let origin = Origin::new(Some("etc/n.toml".into()), Vec::new(), PathBuf::new());
+        let expected = std::env::current_dir().unwrap().join("etc/n.toml");
+        assert_eq!(origin.file.as_deref(), Some(expected.as_path()));
+        assert_eq!(origin.arguments(), ["--config", expected.to_str().unwrap()]);
+    }
+
+    #[test]
+    fn the_last_start_is_known_absent_or_unknown_for_a_reason() {
+        let run = tempfile::tempdir().unwrap();
+        let of = || Origin::of_last_start(run.path());
+        assert_eq!(of(), Ok(None));
+        let path = Origin::new(None, Vec::new(), run.path().to_owned()).last_good();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let write = |text: &str| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write(r#"["build", "/etc/canary.toml", ["health.mode=\"drain\""], {}]"#);
+        let known = (
+            Some("/etc/canary.toml".into()),
+            vec!["health.mode=\"drain\"".to_owned()],
+        );
+        assert_eq!(of(), Ok(Some(known)));
+        write(r#"["build", "canary.toml", [], {}]"#);
+        assert!(of().unwrap_err().contains("relative path"));
+        write("{}");
+        assert!(of().unwrap_err().contains("another version"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(of().unwrap_err().contains("cannot be read"));
+    }
 }

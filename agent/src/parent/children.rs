@@ -1,10 +1,11 @@
 //! The parent's child processes, and when they are restarted.
 
+use std::fs::File;
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use collectors::domain::Helper;
@@ -33,7 +34,8 @@ const UNLINKED_PATIENCE: Duration = Duration::from_secs(10);
 const HELD_RETRY: Duration = Duration::from_millis(250);
 /// Interval at which lock slots of stuck processes are checked.
 const STUCK_RETRY: Duration = Duration::from_secs(5);
-/// Interval at which a source that this node does not have is looked for: its modules may be loaded at any time.
+/// Interval at which a source that this node does not have is looked for: its modules may be loaded, and drives plugged in,
+/// at any time.
 const ABSENT_RETRY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -97,6 +99,8 @@ struct RunningWorker {
     slot: usize,
     started: Instant,
     helpers: Vec<Pid>,
+    /// When to check whether the node needs more helpers by now; `None`: it has all that this parent may start.
+    helpers_due: Option<Instant>,
 }
 
 /// The daemon ordered to start no worker.
@@ -215,9 +219,10 @@ impl Children {
             .filter(|w| may_start && w.running.is_none())
             .filter_map(|w| w.paused.map_or(Some(w.due()), |hold| hold.look))
             .min();
-        let slots = self.workers.iter().filter(|w| may_start && w.running.is_some());
-        let slots = slots.filter_map(|w| w.slots_due).min();
-        [workers, slots, self.daemon_deadline()]
+        let running = self.workers.iter().filter(|w| may_start && w.running.is_some());
+        let of_running = |w: &WorkerProcess| [w.slots_due, w.running.as_ref().and_then(|r| r.helpers_due)];
+        let running = running.flat_map(of_running).flatten().min();
+        [workers, running, self.daemon_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -346,6 +351,7 @@ impl Children {
         for worker in &mut self.workers {
             if worker.running.is_some() {
                 worker.look_at_slots(&self.slots, link);
+                worker.look_at_helpers(&self.slots, settings);
                 continue;
             }
             if worker.paused.is_some() {
@@ -381,7 +387,7 @@ impl WorkerProcess {
         is_named || root::has_source(&self.env, self.domain.only_with)
     }
 
-    fn start(&mut self, dir: &std::path::Path, link: &Packets, settings: &Settings) -> io::Result<()> {
+    fn start(&mut self, dir: &Path, link: &Packets, settings: &Settings) -> io::Result<()> {
         let slots = slots::take(dir, self.domain.name)?;
         let stuck = self.note(slots.held, None);
         let Some((slot, lock)) = slots.free else {
@@ -399,17 +405,32 @@ impl WorkerProcess {
         let ids = users::worker(self.domain);
         let (uid, gid) = (ids.uid.to_string(), ids.gid.to_string());
         // Without root no process has a right of its own.
-        let is_wanted = |helper: &&Helper| is_root() && collectors::needs(helper, &self.env, settings);
-        let wanted: Vec<&'static Helper> = (self.domain.helpers.iter().copied()).filter(is_wanted).collect();
+        let wanted = if is_root() {
+            self.wanted(dir, settings)?
+        } else {
+            Vec::new()
+        };
+        let is_left_out = |helper: &&Helper| {
+            let is_started = wanted.iter().any(|(of, _)| std::ptr::eq(*of, *helper));
+            !is_started && is_root() && collectors::needs(helper, &self.env, settings)
+        };
+        if let Some(helper) = self.domain.helpers.iter().copied().find(is_left_out) {
+            tracing::warn!(
+                worker = self.domain.name,
+                helper = helper.name,
+                "2 earlier processes of the helper have not ended; the worker runs without it until one ends"
+            );
+        }
         let (mut helpers, mut sockets) = (Vec::new(), Vec::new());
-        for helper in &wanted {
-            let started = start_helper(helper, lock.as_fd());
+        for (helper, own) in &wanted {
+            let lock = own.as_ref().map_or(lock.as_fd(), AsFd::as_fd);
+            let started = start_helper(helper, lock);
             let (pid, socket) = started.inspect_err(|_| self.orphans.append(&mut helpers))?;
             helpers.push(pid);
             sockets.push(socket);
         }
         let named: Vec<String> = (wanted.iter().zip(&helpers))
-            .map(|(helper, pid)| format!("{}={pid}", helper.name))
+            .map(|((helper, _), pid)| format!("{}={pid}", helper.name))
             .collect();
         let fixed = ["worker", self.domain.name, &uid, &gid];
         let args: Vec<&str> = fixed
@@ -425,6 +446,7 @@ impl WorkerProcess {
             pid,
             slot,
             started: Instant::now(),
+            helpers_due: (is_root() && helpers.len() < self.domain.helpers.len()).then(next_look),
             helpers,
         });
         self.starts += 1;
@@ -469,7 +491,7 @@ impl WorkerProcess {
     }
 
     /// Checks from time to time, while a worker runs, whether earlier processes have ended.
-    fn look_at_slots(&mut self, dir: &std::path::Path, link: &Packets) {
+    fn look_at_slots(&mut self, dir: &Path, link: &Packets) {
         let Some(running) = self
             .running
             .as_ref()
@@ -493,6 +515,52 @@ impl WorkerProcess {
         }
     }
 
+    /// The helpers that the node needs now and that have a free slot, with the lock of their own ones.
+    fn wanted(&self, dir: &Path, settings: &Settings) -> io::Result<Vec<(&'static Helper, Option<File>)>> {
+        let all = self.domain.helpers.iter().copied();
+        let mut wanted = Vec::new();
+        for helper in all.filter(|helper| collectors::needs(helper, &self.env, settings)) {
+            if !helper.own_slots {
+                wanted.push((helper, None));
+            } else if let Some((_, lock)) = slots::take(dir, helper.name)?.free {
+                wanted.push((helper, Some(lock)));
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Restarts a worker that lacks a helper which the node needs by now: a process gets its sockets at its start.
+    fn look_at_helpers(&mut self, dir: &Path, settings: &Settings) {
+        let is_due = |running: &RunningWorker| running.helpers_due.is_some_and(|at| at <= Instant::now());
+        if !self.running.as_ref().is_some_and(is_due) {
+            return;
+        }
+        // The locks are released again: the next worker takes them.
+        let wanted = self.wanted(dir, settings).map_or_else(
+            |e| {
+                tracing::error!(worker = self.domain.name, error = %e, "cannot check the lock slots of its helpers");
+                0
+            },
+            |wanted| wanted.len(),
+        );
+        let Some(running) = self.running.as_mut() else {
+            return;
+        };
+        running.helpers_due = Some(next_look());
+        // It may be stuck itself. With an earlier process that is, no slot would be left for the next one.
+        if running.helpers.len() >= wanted || self.slots_due.is_some() {
+            return;
+        }
+        let pid = running.pid;
+        tracing::info!(
+            worker = self.domain.name,
+            "a helper is needed and can be started now; the worker is restarted"
+        );
+        // Workers with helpers may be signalled.
+        reap::kill(pid);
+        self.leaves();
+    }
+
     /// It has lost its daemon and ends on its own, and its helpers with it. Whether one ran.
     fn leaves(&mut self) -> bool {
         let Some(running) = self.running.take() else {
@@ -504,7 +572,7 @@ impl WorkerProcess {
     }
 
     /// Reports once to the daemon that no process of ours is left, including those of an earlier parent.
-    fn tell_held(&mut self, dir: &std::path::Path, link: &Packets) {
+    fn tell_held(&mut self, dir: &Path, link: &Packets) {
         let Some(hold) = self.paused.as_mut() else { return };
         if hold.look.is_none_or(|at| at > Instant::now()) {
             return;
@@ -543,7 +611,11 @@ impl WorkerProcess {
     }
 }
 
-/// Starts a helper. It holds the worker's lock too: a slot is free when all of its processes have ended.
+fn next_look() -> Instant {
+    Instant::now() + ABSENT_RETRY
+}
+
+/// Starts a helper, which holds that lock: a slot is free when all of its processes have ended.
 fn start_helper(helper: &Helper, lock: BorrowedFd<'_>) -> io::Result<(Pid, OwnedFd)> {
     let (ours, theirs) = packet::waiting_pair()?;
     let ids = users::helper(helper);
@@ -591,6 +663,61 @@ mod tests {
         assert_eq!(run(&none), ["host", "nvidia", "lustre"]);
     }
 
+    /// The drives of such a node had no log until the next start of nodewarden.
+    #[test]
+    fn a_worker_is_restarted_when_a_later_drive_needs_a_helper_that_it_lacks() {
+        let root = tempfile::tempdir().unwrap();
+        let ids = Ids { uid: 1, gid: 1 };
+        let mut children = Children::new(ids, PathBuf::new(), &Env::with_sysroot(root.path()));
+        children.daemon = Some((GONE, Instant::now()));
+        children.ready = true;
+        let place = children.workers.iter().position(|w| w.domain.name == "mounts");
+        let worker = &mut children.workers[place.unwrap()];
+        worker.running = Some(RunningWorker {
+            pid: GONE,
+            slot: 0,
+            started: Instant::now(),
+            helpers: Vec::new(),
+            helpers_due: Some(Instant::now()),
+        });
+        let settings = Settings::default();
+        let locks = root.path().join("locks");
+        std::fs::create_dir(&locks).unwrap();
+        let due = |worker: &mut WorkerProcess, at| worker.running.as_mut().unwrap().helpers_due = at;
+        worker.look_at_helpers(&locks, &settings);
+        assert!(worker.running.is_some(), "no drive");
+        let drive = root.path().join("sys/class/nvme/nvme0");
+        std::fs::create_dir_all(&drive).unwrap();
+        std::fs::write(drive.join("transport"), "pcie\n").unwrap();
+        std::fs::write(drive.join("address"), "0000:01:00.0\n").unwrap();
+        worker.look_at_helpers(&locks, &settings);
+        assert!(worker.running.is_some(), "not yet due");
+        due(worker, None);
+        worker.look_at_helpers(&locks, &settings);
+        assert!(worker.running.is_some(), "without root");
+        due(worker, Some(Instant::now()));
+        worker.slots_due = Some(Instant::now());
+        worker.look_at_helpers(&locks, &settings);
+        assert!(
+            worker.running.is_some(),
+            "an earlier process holds the other slot"
+        );
+        worker.slots_due = None;
+        // Commands that never returned: without the slots of the helper, a restart would repeat every 30 s.
+        let stuck = ["nvme"; 2].map(|helper| slots::take(&locks, helper).unwrap());
+        due(worker, Some(Instant::now()));
+        worker.look_at_helpers(&locks, &settings);
+        assert!(worker.running.is_some(), "no helper can be started");
+        assert_eq!(slots::take(&locks, "mounts").unwrap().held, [false; 2]);
+        assert!(worker.wanted(&locks, &settings).unwrap().is_empty());
+        drop(stuck);
+        assert_eq!(worker.wanted(&locks, &settings).unwrap().len(), 1);
+        due(worker, Some(Instant::now()));
+        worker.look_at_helpers(&locks, &settings);
+        assert!(worker.running.is_none() && worker.leaving == [GONE]);
+        assert!(worker.due() <= Instant::now(), "the next one starts at once");
+    }
+
     /// The end of its helpers let it start at once, 100 times a second.
     #[test]
     fn the_end_of_helpers_does_not_shorten_the_back_off_of_their_worker() {
@@ -601,6 +728,7 @@ mod tests {
             slot: 0,
             started: Instant::now(),
             helpers: vec![GONE],
+            helpers_due: None,
         });
         worker.backoff.wait = LONG;
         let before = Instant::now();

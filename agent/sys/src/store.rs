@@ -5,6 +5,9 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
 use super::files;
 use super::trust::{self, Expected, OpenError};
 
@@ -16,9 +19,61 @@ const MAX_RECORD: u64 = 64 * 1024 * 1024;
 /// # Errors
 /// Of open, write, fsync or rename; the old file is then still whole.
 pub fn replace(path: &Path, content: &[u8], mode: u32, durable: bool) -> io::Result<()> {
+    let fill = |file: &mut File| {
+        file.write_all(content)?;
+        if durable { file.sync_all() } else { Ok(()) }
+    };
+    beside(path, mode, fill, |new| fs::rename(new, path))?;
+    if durable {
+        File::open(folder(path)?)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Creates `path` with `content`: written to a temporary file of the same folder, flushed to the disk, then renamed. A process
+/// that is killed leaves at most the temporary file.
+///
+/// # Errors
+/// `AlreadyExists` if there is a file or link of that name, which is then left as it is; else of open, write, fsync or rename.
+pub fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let fill = |file: &mut File| {
+        file.write_all(content)?;
+        // A network filesystem reports a full disk only then.
+        file.sync_all()
+    };
+    beside(path, mode, fill, |new| name_new(new, path))
+}
+
+/// Gives a file a name that must not exist.
+fn name_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+        // Not every filesystem has it, such as NFS, which has links.
+        Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+            fs::hard_link(from, to)?;
+            files::remove(from)
+        }
+        renamed => Ok(renamed?),
+    }
+}
+
+fn folder(path: &Path) -> io::Result<&Path> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    })
+}
+
+/// Fills a temporary file beside `path`, and then names it by `place`.
+fn beside(
+    path: &Path,
+    mode: u32,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+    place: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let beside = dir.join(format!(".{}.new", name.to_string_lossy()));
+    let beside = folder(path)?.join(format!(".{}.new", name.to_string_lossy()));
     // Others may write into this folder: a file or link that they left under this name is never written through.
     files::remove(&beside)?;
     let mut file = OpenOptions::new()
@@ -26,24 +81,13 @@ pub fn replace(path: &Path, content: &[u8], mode: u32, durable: bool) -> io::Res
         .write(true)
         .mode(mode)
         .open(&beside)?;
-    let mut write = || {
-        // The umask may have removed bits.
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.write_all(content)?;
-        if durable {
-            file.sync_all()?;
-        }
-        fs::rename(&beside, path)
-    };
-    if let Err(error) = write() {
-        // Names may be used only once: parts would accumulate on a full disk.
-        crate::ignore(files::remove(&beside));
-        return Err(error);
-    }
-    if durable {
-        File::open(dir)?.sync_all()?;
-    }
-    Ok(())
+    // The umask may have removed bits.
+    let allowed = file.set_permissions(fs::Permissions::from_mode(mode));
+    let written = allowed
+        .and_then(|()| fill(&mut file))
+        .and_then(|()| place(&beside));
+    // Names may be used only once: parts would accumulate on a full disk.
+    written.inspect_err(|_| crate::ignore(files::remove(&beside)))
 }
 
 /// A record of this user, or of root, up to this size.
@@ -173,6 +217,39 @@ mod tests {
         let aside = set_aside(&path, 7).unwrap();
         assert_eq!(fs::read_to_string(aside).unwrap(), "two");
         assert_eq!(load(&path).unwrap(), None);
+    }
+
+    /// A kill left half a file under its name.
+    #[test]
+    fn a_new_file_has_its_name_only_when_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b.tar.gz");
+        let fill = |file: &mut File| {
+            file.write_all(b"half")?;
+            assert!(!path.exists());
+            assert_eq!(fs::read(dir.path().join(".b.tar.gz.new"))?, b"half");
+            file.write_all(b" and half")
+        };
+        beside(&path, 0o600, fill, |new| name_new(new, &path)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"half and half");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_new_file_replaces_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "before").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("target"), &link).unwrap();
+        for path in [&file, &link] {
+            let refused = create(path, b"x", 0o600).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left");
+        create(&dir.path().join("new"), b"x", 0o640).unwrap();
+        let mode = fs::metadata(dir.path().join("new")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o640);
     }
 
     #[test]

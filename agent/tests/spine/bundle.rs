@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use testkit::fuse_hang::FuseHang;
 use testkit::tmpfs::Tmpfs;
 use testkit::tree;
 
@@ -277,7 +278,7 @@ fn check_content(entries: &[(String, Vec<u8>)]) {
     for part in [
         "lustre_client_info{fs=\"filesystem-",
         "mountpoint=\"mount-",
-        "user=\"user-1\"",
+        "user=\"user-",
         "jobid=\"job-",
         "rdma_port_state{device=\"mlx5_0\",port=\"1\"} 4",
     ] {
@@ -429,6 +430,47 @@ fn a_daemon_that_hangs_costs_a_bounded_wait() {
         "{said}"
     );
     assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
+}
+
+/// The process inside the driver is left behind in state D. It must not keep the pipe, whose reader waits for the end.
+#[test]
+fn a_device_that_never_answers_holds_neither_the_pipe_nor_the_other_devices() {
+    let node = Node::new();
+    lay(&node, "rdma/h100-ndr", &[]);
+    let class = node.path("root/sys/class/infiniband");
+    let hang = FuseHang::mount(node.path("root/firmware")).unwrap();
+    let state = class.join("mlx5_4/ports/1/state");
+    fs::remove_file(&state).unwrap();
+    std::os::unix::fs::symlink(hang.add("state", "4: ACTIVE\n"), &state).unwrap();
+    hang.freeze_file("state").unwrap();
+    let (to, from) = std::sync::mpsc::channel();
+    let (run_dir, root) = (node.run_dir(), node.path("root"));
+    std::thread::spawn(move || {
+        let mut command = Command::new(program());
+        command.args(["bundle", "--output", "-", "--run-dir"]);
+        command.arg(run_dir).arg("--sysroot").arg(root);
+        drop(to.send(command.output().unwrap()));
+    });
+    let out = from.recv_timeout(LONG);
+    let waiting = hang.waiting();
+    hang.thaw();
+    let out = out.expect("the end of the pipe");
+    assert!(waiting > 0, "the process that reads the devices has ended");
+    let said = String::from_utf8(out.stderr).unwrap();
+    let line = "recording of mlx5_4 ... absent: the device did not answer within 5 s\n";
+    assert!(
+        said.contains(line) && !said.contains("recording ... absent"),
+        "{said}"
+    );
+    let file = node.path("b.tar.gz");
+    fs::write(&file, out.stdout).unwrap();
+    let entries = entries(&file);
+    let absent = json(&entries, "recording/absent.json");
+    assert_eq!(absent[0]["device"], "mlx5_4", "{absent:#}");
+    for n in 0..10 {
+        let state = format!("nodewarden-bundle/recording/root/sys/class/infiniband/mlx5_{n}/ports/1/state");
+        assert_eq!(entries.iter().any(|(path, _)| *path == state), n != 4, "{state}");
+    }
 }
 
 #[test]

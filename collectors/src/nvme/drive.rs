@@ -9,13 +9,15 @@ use nix::errno::Errno;
 use super::controller::{self, Controller};
 use super::smart::{self, SmartLog};
 use crate::sys::helper::{self, Client, Question};
-use crate::sys::root;
+use crate::sys::{nvme, root};
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, domain};
 
-/// Shortest time between two commands to one drive. The next reading after it sends one: every 5 to 6 min.
-const EVERY: Duration = Duration::from_secs(270);
-/// The drives of a node spread over this time.
-const SPREAD: u64 = 60;
+/// Time between two commands to one drive. The next reading after it sends one.
+const EVERY: Duration = Duration::from_mins(5);
+/// How long a drive may take. A healthy one answers in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two questions about a command that is away.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Where logs come from.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,7 @@ pub(super) enum LogSource {
     Helper(&'static Client),
     /// A recording.
     Recorded,
-    /// nodewarden was started without root, or the helper was not needed at the start of the worker.
+    /// nodewarden was started without root, or the drive has just come and the parent is about to restart the worker.
     NoHelper,
     /// The tree is not the running kernel's.
     OtherTree,
@@ -66,12 +68,37 @@ enum Answer {
 
 impl Asked {
     /// Whether it still stands. A failed command says nothing of the next one.
-    fn lasts(&self, now: Instant, every: Duration) -> bool {
+    fn lasts(&self, now: Instant, turn: Turn) -> bool {
         match self.answer {
             Ok(Answer::NoLog) => true,
-            Ok(_) => now.duration_since(self.at) < every,
+            Ok(_) => now < turn.next(self.at),
             Err(_) => false,
         }
+    }
+}
+
+/// When a drive is asked. Those of a node are spread evenly over [`EVERY`], except right after a start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    first: Instant,
+}
+
+impl Turn {
+    /// The turn of the drive at that place of the list.
+    pub(super) fn new(started: Instant, place: usize, drives: usize) -> Self {
+        let share = place as f64 / drives.max(1) as f64;
+        Self {
+            first: started + EVERY.mul_f64(share),
+        }
+    }
+
+    /// The first time after `at`.
+    fn next(self, at: Instant) -> Instant {
+        let Some(since) = at.checked_duration_since(self.first) else {
+            return self.first;
+        };
+        let turns = since.as_secs() / EVERY.as_secs() + 1;
+        self.first + Duration::from_secs(EVERY.as_secs() * turns)
     }
 }
 
@@ -82,7 +109,7 @@ pub(super) struct Drive {
     name: String,
     pci: String,
     folder: PathBuf,
-    every: Duration,
+    turn: Turn,
     source: LogSource,
     asked: SharedLog,
 }
@@ -93,6 +120,7 @@ impl Drive {
         controller: &Controller,
         pci: &str,
         source: LogSource,
+        turn: Turn,
         asked: SharedLog,
     ) -> Self {
         let name = controller.entry.name.clone();
@@ -100,7 +128,7 @@ impl Drive {
             env: env.clone(),
             subject: Subject::new(SubjectKind::Disk, name.as_str()),
             folder: controller.folder(env),
-            every: EVERY + Duration::from_secs(offset(pci)),
+            turn,
             name,
             pci: pci.to_owned(),
             source,
@@ -112,7 +140,7 @@ impl Drive {
     fn answer(&self, now: Instant) -> Result<Answer, Errno> {
         let known = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // A recording changes with its steps.
-        let lasts = |asked: &Asked| self.env.is_live() && asked.lasts(now, self.every);
+        let lasts = |asked: &Asked| self.env.is_live() && asked.lasts(now, self.turn);
         if let Some(asked) = known.filter(lasts) {
             return asked.answer;
         }
@@ -129,8 +157,11 @@ impl Drive {
     fn ask(&self) -> Result<Answer, Errno> {
         match self.source {
             LogSource::Helper(client) => {
-                let number = controller::number(&self.name).ok_or(Errno::ENOENT)?;
-                match client.ask(Question::SmartLog(number), None) {
+                let controller = nvme::Controller {
+                    number: controller::number(&self.name).ok_or(Errno::ENOENT)?,
+                    device: self.device_number()?,
+                };
+                match patiently(|| client.ask(Question::SmartLog(controller), None)) {
                     Err(Errno::EOPNOTSUPP) => Ok(Answer::NoLog),
                     log => log.map(Answer::Log),
                 }
@@ -142,6 +173,16 @@ impl Drive {
             }
             LogSource::NoHelper | LogSource::OtherTree | LogSource::Off => Ok(self.sensors()),
         }
+    }
+
+    /// As the kernel lists it: the file in /dev must be this device.
+    fn device_number(&self) -> Result<(u32, u32), Errno> {
+        let text = root::read_text(&self.folder.join("dev")).map_err(|_| Errno::EIO)?;
+        // The controller has gone.
+        let text = text.ok_or(Errno::ENXIO)?;
+        let (major, minor) = text.split_once(':').ok_or(Errno::EIO)?;
+        let parse = |number: &str| number.parse().map_err(|_| Errno::EIO);
+        Ok((parse(major)?, parse(minor)?))
     }
 
     /// A read of hwmon is the same command, which the driver sends: any user may cause it.
@@ -177,6 +218,7 @@ impl Drive {
             Errno::ETIMEDOUT => state("the drive did not answer in 2 s", "timeout"),
             Errno::EAGAIN => state("the controller is not live", "not_live"),
             Errno::EREMOTEIO => state("the drive rejects the command", "rejected"),
+            Errno::EXDEV => state("the device file is another device", "other_device"),
             Errno::ENODATA => Error::NotRecorded("SMART log"),
             Errno::EACCES | Errno::EPERM => Error::Denied {
                 what: format!("/dev/{}", self.name),
@@ -222,12 +264,16 @@ impl Device for Drive {
     }
 }
 
-/// The drive's share of [`SPREAD`], in seconds: the same at each start.
-fn offset(pci: &str) -> u64 {
-    let sum = pci
-        .bytes()
-        .fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    sum % SPREAD
+/// Asks again until the drive has answered, or has not for [`PATIENCE`]. In between the helper is free for other drives.
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let began = Instant::now();
+    loop {
+        match ask() {
+            Err(Errno::EINPROGRESS) if began.elapsed() < PATIENCE => std::thread::sleep(AGAIN),
+            Err(Errno::EINPROGRESS) => return Err(Errno::ETIMEDOUT),
+            answer => return answer,
+        }
+    }
 }
 
 /// The folder of the drive's sensors: below the controller, before Linux 5.10 below its PCI function.
@@ -268,35 +314,89 @@ mod tests {
     #[test]
     fn a_failed_command_is_repeated_a_log_lasts_and_an_unknown_command_is_sent_once() {
         let at = Instant::now();
-        let lasts = |answer, seconds| Asked { at, answer }.lasts(at + Duration::from_secs(seconds), EVERY);
+        let lasts = |answer, seconds| {
+            Asked { at, answer }.lasts(at + Duration::from_secs(seconds), Turn { first: at })
+        };
         let log = || Ok(Answer::Log(Vec::new()));
-        assert!(lasts(log(), 269) && !lasts(log(), 270));
+        assert!(lasts(log(), 299) && !lasts(log(), 300));
         assert!(lasts(Ok(Answer::NoLog), 1_000_000));
         assert!(!lasts(Err(Errno::ETIMEDOUT), 0));
     }
 
     #[test]
-    fn without_a_device_file_a_drive_is_gone_only_if_the_kernel_does_not_list_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let drive = |folder: PathBuf| Drive {
+    fn a_drive_that_is_slow_is_asked_again_until_it_answers() {
+        let mut answers = vec![Ok(1), Err(Errno::EINPROGRESS), Err(Errno::EINPROGRESS)];
+        assert_eq!(patiently(|| answers.pop().unwrap()), Ok(1));
+        assert_eq!(patiently(|| Err::<(), _>(Errno::EIO)), Err(Errno::EIO));
+        assert_eq!(
+            patiently(|| Err::<(), _>(Errno::EINPROGRESS)),
+            Err(Errno::ETIMEDOUT)
+        );
+    }
+
+    fn drive(folder: PathBuf) -> Drive {
+        Drive {
             env: Env::default(),
             subject: Subject::new(SubjectKind::Disk, "nvme0"),
             name: "nvme0".to_owned(),
             pci: "0000:01:00.0".to_owned(),
             folder,
-            every: EVERY,
+            turn: Turn::new(Instant::now(), 0, 1),
             source: LogSource::Off,
             asked: SharedLog::default(),
+        }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test writes its own tree")]
+    fn the_device_number_is_the_kernels_and_without_one_no_drive_is_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let drive = drive(dir.path().to_owned());
+        let number = |text: &str| {
+            std::fs::write(dir.path().join("dev"), text).unwrap();
+            drive.device_number()
         };
+        assert_eq!(number("240:3\n"), Ok((240, 3)));
+        assert_eq!(number("240\n"), Err(Errno::EIO));
+        assert_eq!(number("240:-1\n"), Err(Errno::EIO));
+        std::fs::remove_file(dir.path().join("dev")).unwrap();
+        assert_eq!(drive.device_number(), Err(Errno::ENXIO));
+        assert_eq!(drive.error(Errno::ENXIO).reason(), "gone");
+        assert_eq!(drive.error(Errno::EXDEV).reason(), "other_device");
+    }
+
+    #[test]
+    fn without_a_device_file_a_drive_is_gone_only_if_the_kernel_does_not_list_it() {
+        let dir = tempfile::tempdir().unwrap();
         let reason = |folder| drive(folder).error(Errno::ENOENT).reason();
         assert_eq!(reason(dir.path().to_owned()), "denied");
         assert_eq!(reason(dir.path().join("removed")), "gone");
     }
 
+    /// They were read in two of the five minutes.
     #[test]
-    fn drives_of_a_node_are_read_at_different_times() {
-        let offsets = ["0000:01:00.0", "0000:02:00.0", "0000:e1:00.0"].map(offset);
-        assert!(offsets.iter().all(|at| *at < SPREAD));
-        assert!(offsets[0] != offsets[1] && offsets[1] != offsets[2]);
+    fn drives_of_a_node_are_read_evenly_over_5_min_each_every_5_min() {
+        let started = Instant::now();
+        let turns: Vec<Turn> = (0..16).map(|place| Turn::new(started, place, 16)).collect();
+        // The first reading asks all.
+        let mut asked = vec![started; turns.len()];
+        for minute in 1..=60 {
+            let now = started + Duration::from_mins(minute);
+            let due = turns
+                .iter()
+                .zip(&mut asked)
+                .filter(|(turn, at)| turn.next(**at) <= now);
+            let waited: Vec<Duration> = due.map(|(_, at)| now - std::mem::replace(at, now)).collect();
+            assert!((3..=4).contains(&waited.len()), "{minute}: {}", waited.len());
+            // Readings of each minute show one log at most 6 times, and checks require 7.
+            assert!(
+                waited.iter().all(|waited| *waited <= EVERY),
+                "{minute}: {waited:?}"
+            );
+            assert!(
+                minute <= 5 || waited.iter().all(|waited| *waited == EVERY),
+                "{minute}"
+            );
+        }
     }
 }

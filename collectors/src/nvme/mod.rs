@@ -9,13 +9,13 @@ pub(crate) mod smart;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::settings::Kind;
 use crate::sys::root;
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 use controller::Controller;
-use drive::{Drive, LogSource, SharedLog};
+use drive::{Drive, LogSource, SharedLog, Turn};
 use list::List;
 use metrics::METRICS;
 
@@ -58,6 +58,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         devices: Box::new(Controllers {
             env: env.clone(),
             source,
+            opened: Instant::now(),
             known: Vec::new(),
             logs: BTreeMap::new(),
         }),
@@ -68,6 +69,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
 struct Controllers {
     env: Env,
     source: LogSource,
+    opened: Instant,
     known: Vec<Controller>,
     /// By PCI address and inode: the kernel's numbers change, and another drive in a slot is another device.
     logs: BTreeMap<(String, u64), SharedLog>,
@@ -78,9 +80,10 @@ impl Devices for Controllers {
         self.known = controller::all(&self.env)?;
         let mut devices: Vec<Box<dyn Device>> = vec![Box::new(List::new(&self.env))];
         let mut logs = BTreeMap::new();
-        for controller in &self.known {
-            let Some(pci) = &controller.pci else { continue };
-            if logs.len() == MOST {
+        let local = self.known.iter().filter_map(|c| Some((c, c.pci.as_ref()?)));
+        let drives = local.clone().count().min(MOST);
+        for (place, (controller, pci)) in local.enumerate() {
+            if place == MOST {
                 tracing::warn!(
                     limit = MOST,
                     "more NVMe drives than the limit; their logs are not read"
@@ -95,6 +98,7 @@ impl Devices for Controllers {
                 controller,
                 pci,
                 self.source,
+                Turn::new(self.opened, place, drives),
                 known,
             )));
         }

@@ -1,9 +1,12 @@
 //! A copy of the files of RDMA ports that names no person and no host: files of a fixed list of names, whose content is a number,
 //! one of the kernel's words or a version. The rdma collector reads it back with `--sysroot`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,12 +52,26 @@ const OF_PORT: [(&str, Fits); 4] = [
     ("link_layer", |text| ["InfiniBand", "Ethernet"].contains(&text)),
 ];
 
-/// Reads every port that `rdma.ports` and `rdma.exclude` select, once. A file that is not on the list, has another content or
-/// cannot be read is left out. May block as long as a driver does.
+/// A port, or a device that was late.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Recorded {
+    /// One of its ports.
+    Port(PortRecording),
+    /// The device with this name was not read in time.
+    Late(String),
+}
+
+/// Reads every port that `rdma.ports` and `rdma.exclude` select, once, and each device on a thread of its own. A file that is not on
+/// the list, has another content or cannot be read is left out. A device that takes longer than `wait` keeps its thread.
 ///
 /// # Errors
 /// When the settings are invalid, or the devices cannot be listed.
-pub fn record(env: &Env, settings: &Settings, mut take: impl FnMut(PortRecording)) -> Result<(), Error> {
+pub fn record(
+    env: &Env,
+    settings: &Settings,
+    wait: Duration,
+    take: impl FnMut(Recorded),
+) -> Result<(), Error> {
     let places: Arc<Mutex<Vec<PortLocation>>> = Arc::default();
     let found = Arc::clone(&places);
     let make = move |place, _| {
@@ -64,10 +81,42 @@ pub fn record(env: &Env, settings: &Settings, mut take: impl FnMut(PortRecording
     let table = RdmaSettings::new(settings)?;
     RdmaDevices::making(env, table, Box::new(make), Duration::ZERO).scan()?;
     let places = std::mem::take(&mut *places.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut devices: BTreeMap<String, Vec<PortLocation>> = BTreeMap::new();
     for place in places {
-        take(port(&place));
+        devices.entry(place.device.clone()).or_default().push(place);
     }
+    each(devices, wait, |place| port(&place), take);
     Ok(())
+}
+
+/// Reads the ports of each device on a thread of its own.
+fn each<P: Send + 'static>(
+    devices: BTreeMap<String, Vec<P>>,
+    wait: Duration,
+    read: fn(P) -> PortRecording,
+    mut take: impl FnMut(Recorded),
+) {
+    let until = Instant::now() + wait;
+    let mut waited: BTreeSet<String> = devices.keys().cloned().collect();
+    let (to, from) = channel();
+    for (device, ports) in devices {
+        let to = to.clone();
+        let thread = thread::Builder::new().name("recording".to_owned());
+        let spawned = thread.spawn(move || {
+            let ports: Vec<PortRecording> = ports.into_iter().map(read).collect();
+            // Without a receiver the device was late.
+            drop(to.send((device, ports)));
+        });
+        if let Err(error) = spawned {
+            tracing::debug!(%error, "no thread for a device");
+        }
+    }
+    drop(to);
+    while let Ok((device, ports)) = from.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        waited.remove(&device);
+        ports.into_iter().for_each(|port| take(Recorded::Port(port)));
+    }
+    waited.into_iter().for_each(|device| take(Recorded::Late(device)));
 }
 
 fn port(place: &PortLocation) -> PortRecording {
@@ -172,6 +221,33 @@ fn is_model(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was the end of the recording of all.
+    #[test]
+    fn a_device_that_does_not_answer_costs_itself_only() {
+        let read = |name: String| {
+            while name == "mlx5_1" {
+                thread::park();
+            }
+            PortRecording {
+                device: name,
+                pci: String::new(),
+                driver: String::new(),
+                files: Vec::new(),
+            }
+        };
+        let devices = ["mlx5_0", "mlx5_1", "mlx5_2"].map(|name| (name.to_owned(), vec![name.to_owned()]));
+        let mut found = Vec::new();
+        each(devices.into(), Duration::from_secs(2), read, |recorded| {
+            found.push(match recorded {
+                Recorded::Port(port) => (port.device, true),
+                Recorded::Late(device) => (device, false),
+            });
+        });
+        found.sort();
+        let expected = [("mlx5_0", true), ("mlx5_1", false), ("mlx5_2", true)];
+        assert_eq!(found, expected.map(|(name, is_read)| (name.to_owned(), is_read)));
+    }
 
     #[test]
     fn contents_are_of_closed_forms() {

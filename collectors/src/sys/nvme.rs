@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
-use nix::sys::stat::{Mode, SFlag, fstat};
-
-use super::patience::OneAway;
+use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 
 /// Length of the log, in bytes.
 pub(crate) const LENGTH: usize = 512;
@@ -25,8 +24,10 @@ const SMART: u32 = 0x02;
 /// The controller as a whole.
 const EVERY_NAMESPACE: u32 = u32::MAX;
 
-/// How long a helper waits for one controller. A healthy one answers in milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the helper waits at each question. A healthy controller answers in milliseconds.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How long an answer that came later is kept for the worker, which asks again.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// `struct nvme_admin_cmd`.
 #[repr(C)]
@@ -50,49 +51,107 @@ struct AdminCommand {
 #[repr(C, align(512))]
 struct Log([u8; LENGTH]);
 
+/// A controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Controller {
+    /// N of /dev/nvmeN.
+    pub(crate) number: u32,
+    /// Its device number, major and minor, in sysfs: a file in /dev may be another device.
+    pub(crate) device: (u32, u32),
+}
+
 /// Asks controllers, with at most one command away in each. A controller that does not answer keeps one thread until its
-/// driver has ended the command; the others go on.
+/// driver has ended the command.
 #[derive(Debug, Default)]
-pub(crate) struct Controllers(BTreeMap<u32, OneAway>);
+pub(crate) struct Controllers(BTreeMap<Controller, Command>);
+
+type Answer = Result<Vec<u8>, Errno>;
+
+/// A command that is away, or whose answer was not fetched.
+#[derive(Debug)]
+struct Command {
+    to_come: Receiver<Answer>,
+    answer: Option<(Instant, Answer)>,
+}
 
 impl Controllers {
-    /// The log of /dev/nvmeN.
+    /// The log of /dev/nvmeN. Waits for a moment only: every drive shares the helper.
     ///
     /// # Errors
-    /// `ETIMEDOUT` if the controller does not answer in 2 s, or has not answered an earlier command; else as [`smart_log`].
-    pub(crate) fn smart_log(&mut self, controller: u32) -> Result<Vec<u8>, Errno> {
+    /// `EINPROGRESS` while the controller has not answered: to be asked again. Else as [`smart_log`].
+    pub(crate) fn smart_log(&mut self, controller: Controller) -> Answer {
         self.ask(controller, move || smart_log(controller))
     }
 
-    fn ask<T: Send + 'static>(
-        &mut self,
-        controller: u32,
-        question: impl FnOnce() -> Result<T, Errno> + Send + 'static,
-    ) -> Result<T, Errno> {
-        self.0.retain(|_, calls| calls.is_away());
-        let calls = self.0.entry(controller).or_default();
-        calls
-            .ask_within(PATIENCE, question)
-            .unwrap_or(Err(Errno::ETIMEDOUT))
+    fn ask(&mut self, controller: Controller, question: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+        self.0.retain(|_, command| command.is_of_use());
+        let mut command = match self.0.remove(&controller) {
+            Some(command) => command,
+            None => Command::send(question)?,
+        };
+        if let Some(answer) = command.wait() {
+            return answer;
+        }
+        self.0.insert(controller, command);
+        Err(Errno::EINPROGRESS)
+    }
+}
+
+impl Command {
+    fn send(question: impl FnOnce() -> Answer + Send + 'static) -> Result<Self, Errno> {
+        let (to, to_come) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("nvme-command".to_owned());
+        let started = thread.spawn(move || drop(to.send(question())));
+        started.map_err(|_| Errno::ENOMEM)?;
+        Ok(Self {
+            to_come,
+            answer: None,
+        })
+    }
+
+    /// The answer, if it comes soon.
+    fn wait(&mut self) -> Option<Answer> {
+        let kept = self.answer.take().map(|(_, answer)| answer);
+        kept.or_else(|| match self.to_come.recv_timeout(PATIENCE) {
+            Ok(answer) => Some(answer),
+            Err(RecvTimeoutError::Timeout) => None,
+            // Its thread has panicked.
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Errno::EIO)),
+        })
+    }
+
+    /// Whether it is away, or its answer is news. The next question about a controller is not answered with old values.
+    fn is_of_use(&mut self) -> bool {
+        if self.answer.is_none() {
+            self.answer = match self.to_come.try_recv() {
+                Ok(answer) => Some((Instant::now(), answer)),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            };
+        }
+        self.answer.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH)
     }
 }
 
 /// The raw log of /dev/nvmeN.
 ///
 /// # Errors
-/// Of open(2) (`EAGAIN`: the controller is not live) and ioctl(2); `ENOTTY` if it is no character device; `EOPNOTSUPP` if the
-/// controller has no such log, `EREMOTEIO` if it rejects the command for another reason.
-fn smart_log(controller: u32) -> Result<Vec<u8>, Errno> {
-    let path = format!("/dev/nvme{controller}");
-    log_of(path.as_ref())
+/// Of open(2) (`EAGAIN`: the controller is not live) and ioctl(2); `ENOTTY` if it is no character device, `EXDEV` if it has another
+/// device number; `EOPNOTSUPP` if the controller has no such log, `EREMOTEIO` if it rejects the command for another reason.
+fn smart_log(controller: Controller) -> Result<Vec<u8>, Errno> {
+    let path = format!("/dev/nvme{}", controller.number);
+    log_of(path.as_ref(), controller.device)
 }
 
-fn log_of(path: &Path) -> Result<Vec<u8>, Errno> {
+fn log_of(path: &Path, expected: (u32, u32)) -> Result<Vec<u8>, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let device = open(path, flags, Mode::empty())?;
-    let kind = SFlag::from_bits_truncate(fstat(&device)?.st_mode) & SFlag::S_IFMT;
-    if kind != SFlag::S_IFCHR {
+    let found = fstat(&device)?;
+    if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != SFlag::S_IFCHR {
         return Err(Errno::ENOTTY);
+    }
+    if (major(found.st_rdev), minor(found.st_rdev)) != (expected.0.into(), expected.1.into()) {
+        return Err(Errno::EXDEV);
     }
     let mut log = Log([0; LENGTH]);
     let command = command(log.0.as_mut_ptr().expose_provenance() as u64);
@@ -167,38 +226,75 @@ mod tests {
 
     #[test]
     fn only_a_character_device_is_asked() {
+        let asked = |path: &Path| log_of(path, (1, 3));
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("nvme0");
         std::fs::write(&file, "x").unwrap();
-        assert_eq!(log_of(&file), Err(Errno::ENOTTY));
-        assert_eq!(log_of(dir.path()), Err(Errno::ENOTTY));
+        assert_eq!(asked(&file), Err(Errno::ENOTTY));
+        assert_eq!(asked(dir.path()), Err(Errno::ENOTTY));
         let link = dir.path().join("nvme1");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-        assert_eq!(log_of(&link), Err(Errno::ELOOP));
-        assert_eq!(log_of(&dir.path().join("nvme2")), Err(Errno::ENOENT));
+        assert_eq!(asked(&link), Err(Errno::ELOOP));
+        assert_eq!(asked(&dir.path().join("nvme2")), Err(Errno::ENOENT));
         // A device of another driver does not know the call.
-        let other = log_of(Path::new("/dev/null"));
-        assert_eq!(other, Err(Errno::ENOTTY));
+        let null = Path::new("/dev/null");
+        assert_eq!(asked(null), Err(Errno::ENOTTY));
+        // A file left over from a controller that has gone, or one that someone made, is another device.
+        for other in [(1, 5), (2, 3), (u32::MAX, 3)] {
+            assert_eq!(log_of(null, other), Err(Errno::EXDEV), "{other:?}");
+        }
+    }
+
+    const fn controller(number: u32) -> Controller {
+        Controller {
+            number,
+            device: (240, number),
+        }
+    }
+
+    /// Each took 2 s of the time of all others.
+    #[test]
+    fn controllers_that_do_not_answer_delay_no_other_and_are_not_asked_again() {
+        let mut controllers = Controllers::default();
+        let began = Instant::now();
+        let stuck = 8;
+        let held = (0..stuck).map(|number| {
+            let (release, held) = channel::<()>();
+            let late = controllers.ask(controller(number), move || {
+                let _released = held.recv();
+                Ok(vec![1])
+            });
+            assert_eq!(late, Err(Errno::EINPROGRESS));
+            release
+        });
+        let held: Vec<_> = held.collect();
+        assert!(began.elapsed() < Duration::from_secs(2));
+        let again = controllers.ask(controller(0), || unreachable!("one command at a time"));
+        assert_eq!(again, Err(Errno::EINPROGRESS));
+        let other = || controllers.ask(controller(100), || Ok(vec![2])) == Ok(vec![2]);
+        testkit::wait::until_true("another answers", testkit::wait::PATIENCE, other).unwrap();
+        // Those whose answer was fetched are forgotten: a worker may send any number.
+        assert_eq!(controllers.0.len(), held.len());
+        drop(held);
+        let ends = || controllers.ask(controller(0), || Ok(vec![3])).is_ok();
+        testkit::wait::until_true("it answers again", testkit::wait::PATIENCE, ends).unwrap();
     }
 
     #[test]
-    fn a_controller_that_does_not_answer_delays_no_other_and_is_not_asked_again() {
-        let mut controllers = Controllers::default();
-        let (release, held) = channel::<()>();
-        let late = controllers.ask(0, move || {
-            let _released = held.recv();
-            Ok(())
-        });
-        assert_eq!(late, Err(Errno::ETIMEDOUT));
-        assert_eq!(controllers.ask(1, || Ok(1)), Ok(1));
-        let again = controllers.ask(0, || -> Result<(), Errno> {
-            unreachable!("one command at a time")
-        });
-        assert_eq!(again, Err(Errno::ETIMEDOUT));
-        // Those that have answered are forgotten: a worker may send any number.
-        assert_eq!(controllers.0.keys().collect::<Vec<_>>(), [&0]);
-        release.send(()).unwrap();
-        let answers = || controllers.ask(0, || Ok(2)) == Ok(2);
-        testkit::wait::until_true("it answers again", testkit::wait::PATIENCE, answers).unwrap();
+    fn a_late_answer_is_fetched_while_it_is_news_and_is_no_answer_to_a_later_question() {
+        let asked = |answered: Option<Duration>| {
+            let (_to, to_come) = sync_channel(1);
+            let at = |ago| Instant::now().checked_sub(ago).unwrap();
+            let answer = answered.map(|ago| (at(ago), Ok(vec![1])));
+            let mut controllers = Controllers::default();
+            controllers.0.insert(controller(0), Command { to_come, answer });
+            controllers.ask(controller(0), || Err(Errno::ENOENT))
+        };
+        assert_eq!(asked(Some(Duration::ZERO)), Ok(vec![1]));
+        let later = asked(Some(FRESH));
+        assert!(
+            matches!(later, Err(Errno::ENOENT | Errno::EINPROGRESS)),
+            "{later:?}"
+        );
     }
 }

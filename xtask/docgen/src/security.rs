@@ -35,7 +35,8 @@ const LIMITS: &str = "
   pointers) and the device programs of every cgroup, besides what all users can read and the hooks' records. Worker and helpers end
   together.
 * `nvme` takes the number of a controller and returns the 512 bytes of its SMART log. It sends one fixed admin command (Get Log Page)
-  to `/dev/nvmeN`; its filter permits no other call of the driver, so it neither reads data of a disk nor resets a controller.
+  to `/dev/nvmeN`, if that has the device number in the request; its filter permits no other call of the driver, so it neither reads
+  data of a disk nor resets a controller.
 * Hooks leave records of jobs in folders of root. The worker `slurm` reads them. The daemon can only request the removal of the record
   of an ended job, by two numbers: it can neither read nor change one.
 * Started without root, all processes run as that user, without capabilities, with the same filters. There are no helpers.

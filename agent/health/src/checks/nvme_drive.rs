@@ -18,14 +18,14 @@ pub static FAILING: Check = Check {
     id: "nvme-failing",
     subject: SubjectKind::Disk,
     fires_when: "A local NVMe drive reports a critical warning: spare below its threshold, reliability degraded, read-only, or a failed memory backup.",
-    lasting: "7 consecutive readings, at least 360 s, and so at least 2 SMART logs",
+    lasting: "7 readings, at least 360 s, and so at least 2 SMART logs, none in between without the fault. Unreadable ones in between do not restart the count, for up to 24 h.",
     clears_when: "3 consecutive readings, at least 60 s, without the warning, usually of a new drive in the slot.",
     ignored_when: "The warning about temperature. Drives behind a network. SMART logs that cannot be read.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     runbook: "docs/runbooks/nvme-failing.md",
-    watch: || Looks::start(failing),
+    watch: || Looks::bridging(BRIDGES, failing),
 };
 
 /// The row of wear.
@@ -33,7 +33,7 @@ pub static WORN: Check = Check {
     id: "nvme-worn",
     subject: SubjectKind::Disk,
     fires_when: "The vendor's estimate of the used life of a local NVMe drive (Percentage Used) is 100 % or more.",
-    lasting: "7 consecutive readings, at least 360 s, and so at least 2 SMART logs",
+    lasting: "7 readings, at least 360 s, and so at least 2 SMART logs, none in between without the fault. Unreadable ones in between do not restart the count, for up to 24 h.",
     clears_when: "3 consecutive readings, at least 60 s, below 100 %: a new drive in the slot.",
     ignored_when: "Drives behind a network. SMART logs that cannot be read.",
     scope: Scope::Node,
@@ -41,16 +41,19 @@ pub static WORN: Check = Check {
     may: May::ObserveOrDrain,
     since: Version(0, 1, 0),
     runbook: "docs/runbooks/nvme-worn.md",
-    watch: || Looks::start(worn),
+    watch: || Looks::bridging(BRIDGES, worn),
 };
 
-/// Logs are read every 5 to 6 min, and shown each minute: the span covers two.
+/// Logs are read every 5 min, and shown each minute: the span covers two.
 static PACE: Pace = Pace {
     bad: 7,
     bad_span: Duration::from_secs(360),
     good: 3,
     hold: Duration::from_secs(60),
 };
+
+/// A drive that fails may also not answer now and then.
+const BRIDGES: Duration = Duration::from_secs(24 * 3600);
 
 /// Bits of the critical warning, and the details of their findings.
 const WARNINGS: [(u64, &str); 5] = [

@@ -101,6 +101,11 @@ pub trait Watch: Send + Sync {
         Vec::new()
     }
 
+    /// How long its bad readings count while later ones are unknown. `None`: unknown restarts the count.
+    fn bridges(&self) -> Option<Duration> {
+        None
+    }
+
     /// Whether the key of a condition that does not begin with the check's id is the check's.
     fn owns(&self, _key: &str) -> bool {
         false
@@ -203,6 +208,7 @@ impl<T: Default + Serialize + DeserializeOwned> Kept for T {
 pub struct Looks<S> {
     state: S,
     conditions: Conditions<S>,
+    bridges: Option<Duration>,
 }
 
 /// From series, and what earlier ones left, to conditions.
@@ -211,14 +217,30 @@ pub(super) type Conditions<S> = for<'a> fn(&Judge<'a>, &mut S) -> Vec<Judged<'a>
 impl<S: Default + Send + Sync + 'static> Looks<S> {
     /// Begins with no state.
     pub fn start(conditions: Conditions<S>) -> Box<dyn Watch> {
-        let state = S::default();
-        Box::new(Self { state, conditions })
+        Box::new(Self {
+            state: S::default(),
+            conditions,
+            bridges: None,
+        })
+    }
+
+    /// As [`Self::start`], with [`Watch::bridges`].
+    pub fn bridging(bridges: Duration, conditions: Conditions<S>) -> Box<dyn Watch> {
+        Box::new(Self {
+            state: S::default(),
+            conditions,
+            bridges: Some(bridges),
+        })
     }
 }
 
 impl<S: Send + Sync> Watch for Looks<S> {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         (self.conditions)(judge, &mut self.state)
+    }
+
+    fn bridges(&self) -> Option<Duration> {
+        self.bridges
     }
 }
 

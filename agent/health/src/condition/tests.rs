@@ -21,11 +21,11 @@ fn run_from(bad: &mut BTreeSet<String>, readings: &[(u64, Reading)]) -> Vec<(u64
     let mut streaks = Streaks::default();
     let mut turns = Vec::new();
     for (at, reading) in readings {
-        streaks.begin();
+        streaks.begin(None);
         if let Some(turn) = streaks.take(bad, "gpu-missing", &judged("k", *reading, *at)) {
             turns.push((*at, matches!(turn, Turn::Bad(_))));
         }
-        streaks.end("gpu-missing");
+        streaks.end("gpu-missing", Duration::from_secs(*at));
     }
     turns
 }
@@ -88,28 +88,59 @@ fn what_a_check_does_not_mention_could_not_be_seen() {
     let (mut streaks, mut bad) = (Streaks::default(), BTreeSet::new());
     let check = "gpu-missing";
     for (at, keys) in [(0, &["a", "b"][..]), (15, &["a"]), (30, &["a", "b"])] {
-        streaks.begin();
+        streaks.begin(None);
         for key in keys {
             streaks.take(&mut bad, check, &judged(key, Bad, at));
         }
-        streaks.end(check);
+        streaks.end(check, Duration::from_secs(at));
     }
     assert_eq!(bad.iter().collect::<Vec<_>>(), ["a"]);
     assert!(streaks.runs("b"), "the count restarts");
-    streaks.begin();
-    streaks.end("another check");
+    streaks.begin(None);
+    streaks.end("another check", Duration::from_secs(30));
     assert!(streaks.runs("b"));
+}
+
+/// The changes of a condition whose bad readings count for 100 s while later ones are unknown; `None`: without a reading.
+fn run_bridged(readings: &[(u64, Option<Reading>)]) -> Vec<(u64, bool)> {
+    let (mut streaks, mut bad, mut turns) = (Streaks::default(), BTreeSet::new(), Vec::new());
+    for (at, reading) in readings {
+        streaks.begin(Some(Duration::from_secs(100)));
+        let turn = reading.and_then(|reading| streaks.take(&mut bad, "c", &judged("k", reading, *at)));
+        turns.extend(turn.map(|turn| (*at, matches!(turn, Turn::Bad(_)))));
+        streaks.end("c", Duration::from_secs(*at));
+    }
+    turns
+}
+
+#[test]
+fn bad_readings_with_unknown_ones_between_count_where_the_check_says_so() {
+    let after = |between: &[(u64, Option<Reading>)]| {
+        let ends = [&[(0, Some(Bad))], between, &[(90, Some(Bad))]].concat();
+        run_bridged(&ends)
+    };
+    assert_eq!(after(&[(30, None), (60, None)]), [(90, true)]);
+    assert_eq!(after(&[(30, Some(Unknown)), (60, None)]), [(90, true)]);
+    assert_eq!(after(&[(30, Some(Good)), (60, None)]), [], "a good one restarts");
+    let forgotten = [(0, Some(Bad)), (100, None), (130, Some(Bad))];
+    assert_eq!(run_bridged(&forgotten), [], "older than it counts");
+    // Unknown never ends a finding.
+    let mut ends = vec![(0, Some(Bad)), (15, Some(Bad))];
+    ends.extend([(30, Some(Good)), (45, None), (60, Some(Good)), (90, Some(Good))]);
+    assert_eq!(run_bridged(&ends), [(15, true)]);
+    ends.push((120, Some(Good)));
+    assert_eq!(run_bridged(&ends), [(15, true), (120, false)]);
 }
 
 #[test]
 fn a_node_of_countless_devices_fills_no_memory() {
     let (mut streaks, mut bad) = (Streaks::default(), BTreeSet::new());
     for at in [0, 15] {
-        streaks.begin();
+        streaks.begin(None);
         for n in 0..5000 {
             streaks.take(&mut bad, "c", &judged(&n.to_string(), Bad, at));
         }
-        streaks.end("c");
+        streaks.end("c", Duration::from_secs(at));
     }
     assert!(bad.len() <= MAX && streaks.running.len() <= MAX);
 }

@@ -48,14 +48,14 @@ impl Engine {
             before.extend(watch.before(&judge(Vec::new())));
         }
         for (check, watch) in self.checks.each() {
-            self.streaks.begin();
+            self.streaks.begin(watch.bridges());
             let judge = judge(of_check(&self.state.bad, check.id, watch.as_ref()));
             for judged in rdma_scope::limit(&judge, check, watch.look(&judge)) {
                 if let Some(turn) = self.streaks.take(&mut self.state.bad, check.id, &judged) {
                     turned.push((turn, judged.key, (judged.finding)(turn.run())));
                 }
             }
-            self.streaks.end(check.id);
+            self.streaks.end(check.id, self.now.boottime);
         }
         for (_, watch) in self.checks.each() {
             after.extend(watch.after(&judge(Vec::new())));

@@ -149,6 +149,27 @@ mod tests {
         }
     }
 
+    /// A name needs no character that words lack.
+    #[test]
+    fn only_labels_of_words_show_a_name_without_a_sign() {
+        let mut names = Names::default();
+        for metric in own::all_metrics().filter(|m| m.tier <= collectors::Tier::Detail) {
+            for label in metric.labels.iter().copied() {
+                if treatment(metric.name, label) == Some(Word) {
+                    continue;
+                }
+                for name in ["canary", "canary-2.site", "4711canary"] {
+                    for kind in ["job", "mount", "worker", "disk", "rdma_port", "canary"] {
+                        let others = [("subject_kind".to_owned(), kind.to_owned())];
+                        let shown = show((metric.name, label), name, &others, &mut names);
+                        let is_kept = shown.as_ref().is_some_and(|shown| shown.contains("canary"));
+                        assert!(!is_kept, "{} {label} {kind}: {shown:?}", metric.name);
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn rows_are_sorted_and_unique() {
         let names: Vec<&str> = LABELS.iter().map(|(name, _)| *name).collect();

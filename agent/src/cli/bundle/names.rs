@@ -1,11 +1,13 @@
 //! What a bundle shows of a name: the name itself where its form leaves no room for a person, host, path or job, else a
 //! pseudonym that is the same in the whole bundle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::{COLLECTORS, DOMAINS, PciAddress, SubjectKind};
 use health::checks;
 use model::scheduler::IncidentId;
+
+use crate::random;
 
 /// In place of a word whose form is not that of a driver's words.
 pub(super) const WITHHELD: &str = "<withheld>";
@@ -13,30 +15,73 @@ pub(super) const WITHHELD: &str = "<withheld>";
 /// The longest word, in bytes.
 const MAX_WORD: usize = 64;
 
-/// The pseudonyms of one bundle: `gpu-1`, `mount-2`.
-#[derive(Debug, Default)]
+/// The pseudonyms of one bundle: `gpu-4711`, `mount-271`. Names come sorted, so numbers in turn would show their order.
+#[derive(Debug)]
 pub(super) struct Names {
-    given: BTreeMap<(&'static str, String), usize>,
-    counts: BTreeMap<&'static str, usize>,
+    given: BTreeMap<(&'static str, String), u64>,
+    taken: BTreeSet<(&'static str, u64)>,
+    counts: BTreeMap<&'static str, u64>,
+    draw: Draw,
+}
+
+/// A number from 1 to the second argument for the name with the number of the first.
+type Draw = fn(u64, u64) -> u64;
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::new(|_, most| random::up_to(most))
+    }
 }
 
 impl Names {
+    fn new(draw: Draw) -> Self {
+        Self {
+            given: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            draw,
+        }
+    }
+
+    /// Numbers in turn, for comparisons.
+    #[cfg(test)]
+    pub(super) fn in_turn() -> Self {
+        Self::new(|count, _| count)
+    }
+
     /// The pseudonym of a name of this kind; empty for an empty name.
     pub(super) fn of(&mut self, kind: &'static str, name: &str) -> String {
         if name.is_empty() {
             return String::new();
         }
-        let counts = &mut self.counts;
-        let number = *self.given.entry((kind, name.to_owned())).or_insert_with(|| {
-            let count = counts.entry(kind).or_default();
-            *count += 1;
-            *count
-        });
+        let key = (kind, name.to_owned());
+        let number = match self.given.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = self.number(kind);
+                self.given.insert(key, number);
+                number
+            }
+        };
         format!("{kind}-{number}")
     }
 
+    /// A number that no name of this kind has.
+    fn number(&mut self, kind: &'static str) -> u64 {
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        // At most half of them are taken.
+        let most = if *count <= 5_000 { 9_999 } else { 9_999_999 };
+        loop {
+            let number = (self.draw)(*count, most);
+            if self.taken.insert((kind, number)) {
+                return number;
+            }
+        }
+    }
+
     /// The kinds of pseudonyms, with their numbers.
-    pub(super) const fn counts(&self) -> &BTreeMap<&'static str, usize> {
+    pub(super) const fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
 
@@ -266,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_pseudonym_is_stable_and_counts_within_its_kind() {
-        let mut names = Names::default();
+        let mut names = Names::in_turn();
         let given = ["/home", "/scratch", "/home"].map(|m| names.of("mount", m));
         assert_eq!(given, ["mount-1", "mount-2", "mount-1"]);
         assert_eq!(names.of("job", "/home"), "job-1");
@@ -275,8 +320,38 @@ mod tests {
     }
 
     #[test]
-    fn names_of_hardware_stay_and_names_of_people_do_not() {
+    fn the_numbers_of_a_bundle_do_not_show_the_order_of_names() {
         let mut names = Names::default();
+        let hosts: Vec<String> = (100..164).map(|n| format!("node{n}")).collect();
+        let given: Vec<u64> = (hosts.iter())
+            .map(|host| {
+                names
+                    .of("node", host)
+                    .strip_prefix("node-")
+                    .unwrap()
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        assert!(!given.is_sorted() && !given.iter().rev().is_sorted(), "{given:?}");
+        let all: BTreeSet<u64> = given.iter().copied().collect();
+        assert_eq!(all.len(), hosts.len());
+        assert_eq!(names.of("node", "node100"), format!("node-{}", given[0]));
+        assert_eq!(names.counts().get("node"), Some(&64));
+        let mut other = Names::default();
+        let again: Vec<String> = hosts.iter().map(|host| other.of("node", host)).collect();
+        assert_ne!(
+            again[0..8],
+            given[0..8]
+                .iter()
+                .map(|n| format!("node-{n}"))
+                .collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn names_of_hardware_stay_and_names_of_people_do_not() {
+        let mut names = Names::in_turn();
         for name in [
             "mlx5_0",
             "mlx5_bond_12",
@@ -307,7 +382,7 @@ mod tests {
 
     #[test]
     fn subjects_follow_their_kind() {
-        let mut names = Names::default();
+        let mut names = Names::in_turn();
         for (kind, name, shown) in [
             ("node", "canary", ""),
             ("gpu", "GPU-1", "gpu-1"),

@@ -1,6 +1,8 @@
 //! The daemon's status, reduced: numbers, words of closed sets, addresses of hardware and pseudonyms. Every field is listed here;
 //! a field that the status gets later is in no bundle until it is.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::labels;
@@ -19,7 +21,7 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
     };
     let gpus: Vec<Value> = status.gpus.iter().map(|g| gpu(g, names)).collect();
     let ports: Vec<Value> = status.ports.iter().map(|p| port(p, names)).collect();
-    let mounts: Vec<Value> = status.mounts.iter().map(|m| mount(m, names)).collect();
+    let mounts = by_content(status.mounts.iter().map(|m| mount(m, names)).collect());
     let commands = status.commands.iter().map(|c| {
         json!({
             "check": names.check(&c.check),
@@ -28,7 +30,7 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
             "took_ms": c.took_ms,
         })
     });
-    let commands: Vec<Value> = commands.collect();
+    let commands = by_content(commands.collect());
     json!({
         "version": word(&status.version),
         "started": status.started,
@@ -90,7 +92,7 @@ fn gpu(gpu: &GpuView, names: &mut Names) -> Value {
         "instances": gpu.instances,
         "up": gpu.up,
         "trouble": words(&gpu.trouble),
-        "jobs": gpu.jobs.iter().map(|job| names.of("job", job)).collect::<Vec<_>>(),
+        "jobs": gpu.jobs.iter().map(|job| names.of("job", job)).collect::<BTreeSet<_>>(),
     })
 }
 
@@ -189,7 +191,7 @@ fn finding(finding: &FindingView, names: &mut Names) -> Value {
         "count": finding.count,
         "first": finding.first,
         "last": finding.last,
-        "jobs": finding.jobs.iter().map(|job| names.of("job", job)).collect::<Vec<_>>(),
+        "jobs": finding.jobs.iter().map(|job| names.of("job", job)).collect::<BTreeSet<_>>(),
         "others": finding.others,
         "lines": finding.evidence.len(),
         "evidence": evidence,
@@ -280,7 +282,13 @@ fn rows<T>(
     for (name, content) in table {
         all.extend(row(name, content));
     }
-    all.into()
+    by_content(all)
+}
+
+/// Rows by what they show: their order was that of names.
+fn by_content(mut rows: Vec<Value>) -> Value {
+    rows.sort_by_cached_key(Value::to_string);
+    rows.into()
 }
 
 fn counted(mut row: Value, n: Count) -> Value {
@@ -298,11 +306,11 @@ mod tests {
     use super::*;
     use crate::own::sample;
 
-    /// The sample, with a word in each field of free text.
-    fn hostile() -> NodeStatus {
+    /// The sample, with `text` in each field of free text, and `word` where nodewarden or a driver chooses the word.
+    fn hostile(text: &str, word: &str) -> NodeStatus {
         let page = sample::page();
         let mut status = NodeStatus::of(&page, sample::AT + Duration::from_secs(1));
-        let canary = || "/canary/path".to_owned();
+        let (canary, word) = (|| text.to_owned(), || word.to_owned());
         status.view.verdict.text = canary();
         status.view.verdict.boot = canary();
         status.view.drain.why = canary();
@@ -313,27 +321,21 @@ mod tests {
             since: 1,
             until: 2,
         });
-        status.view.ledger.kernel_lines = [(
-            canary(),
-            [(canary(), [(canary(), Count::default())].into())].into(),
-        )]
-        .into();
-        status.view.ledger.rdma_events = [(
-            canary(),
-            [(canary(), [(canary(), Count::default())].into())].into(),
-        )]
-        .into();
+        status.view.ledger.kernel_lines =
+            [(word(), [(word(), [(canary(), Count::default())].into())].into())].into();
+        status.view.ledger.rdma_events =
+            [(canary(), [(canary(), [(word(), Count::default())].into())].into())].into();
         status.gpus.push(GpuView {
             gpu: canary(),
             pci: canary(),
             index: canary(),
-            name: canary(),
+            name: word(),
             ..GpuView::default()
         });
         status.ports.push(PortView {
             port: canary(),
             netdev: canary(),
-            trouble: vec![canary()],
+            trouble: vec![word()],
             ..PortView::default()
         });
         status.mounts.push(MountView {
@@ -358,12 +360,12 @@ mod tests {
                 &mut i.meaning,
                 &mut i.clears,
                 &mut i.pci,
-                &mut i.act,
                 &mut i.state,
                 &mut i.id,
             ] {
                 *text = canary();
             }
+            i.act = word();
             i.ack = Some((canary(), 7, canary()));
             i.history.push((8, canary()));
             for finding in &mut i.findings {
@@ -376,12 +378,12 @@ mod tests {
             }
         }
         for gpu in &mut status.gpus {
-            gpu.trouble = vec![canary()];
+            gpu.trouble = vec![word()];
             gpu.jobs = vec![canary()];
         }
         for collector in &mut status.collectors {
             collector.text = canary();
-            collector.reason = canary();
+            collector.reason = word();
             collector.troubled = vec![crate::http::control::DeviceView {
                 subject: canary(),
                 text: canary(),
@@ -396,15 +398,30 @@ mod tests {
         status
     }
 
+    /// Names of people, hosts and mounts need no character that words lack.
+    #[test]
+    fn no_name_without_a_sign_comes_through_a_field_of_free_text() {
+        for name in ["canary", "canary-2.site", "Canary 3", "canary:4", "4711canary"] {
+            let parts = parts(&hostile(name, "word"));
+            for part in &parts {
+                assert!(!part.to_string().to_lowercase().contains("canary"), "{part:#}");
+            }
+            assert!(parts[1][0]["act"] == "word", "{:#}", parts[1]);
+        }
+    }
+
+    fn parts(status: &NodeStatus) -> [Value; 3] {
+        let mut names = Names::default();
+        [
+            super::status(status, &mut names),
+            incidents(status, &mut names),
+            events(status, &mut names),
+        ]
+    }
+
     #[test]
     fn no_free_text_of_the_status_comes_through() {
-        let status = hostile();
-        let mut names = Names::default();
-        let parts = [
-            super::status(&status, &mut names),
-            incidents(&status, &mut names),
-            events(&status, &mut names),
-        ];
+        let parts = parts(&hostile("/canary/path", "/canary/path"));
         for part in &parts {
             assert!(!part.to_string().contains("canary"), "{part:#}");
         }

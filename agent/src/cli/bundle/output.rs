@@ -1,13 +1,12 @@
 //! The file of a bundle: new, for its owner only, and whole or not there.
 
-use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use sys::store;
 
 use crate::screen;
 
@@ -50,14 +49,15 @@ impl Output {
         Ok(Self::File(path))
     }
 
-    /// Writes the bundle. A file that cannot be written whole is removed.
+    /// Writes the bundle. A file has its name only when it is whole.
     ///
     /// # Errors
-    /// Of open, write or fsync, with the file's name.
+    /// When the file has appeared meanwhile, or of open, write, fsync or rename, with the file's name.
     pub(super) fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::File(path) => {
-                create(path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+                store::create(path, bytes, 0o600)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
                 screen::write(&format!("{}\n", path.display()))?;
             }
             Self::Stdout => {
@@ -76,21 +76,10 @@ fn default_name(now: Timestamp) -> PathBuf {
     format!("nodewarden-bundle-{time}.tar.gz").into()
 }
 
-fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    // O_EXCL: follows no link, and writes into no file of others.
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-    let mut write = || {
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        file.write_all(bytes)?;
-        // A network filesystem reports a full disk only then.
-        file.sync_all()
-    };
-    write().inspect_err(|_| sys::ignore(fs::remove_file(path)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -114,6 +103,7 @@ mod tests {
         // It may also appear after the check.
         let late = output.write(b"y").unwrap_err();
         assert!(format!("{late:#}").contains("b.tar.gz"), "{late:#}");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "no part is left");
         assert_eq!(path.metadata().unwrap().len(), 1);
     }
 

@@ -23,7 +23,7 @@ pub(super) type Sample<'a> = (&'a str, Vec<(String, String)>, &'a str);
 /// Reduces a page.
 pub(super) fn reduced(page: &str, names: &mut Names) -> Readings {
     let mut out = Readings::default();
-    let mut headed = "";
+    let (mut headed, mut family) = ("", Vec::new());
     for line in page.lines() {
         if line.starts_with('#') {
             continue;
@@ -36,6 +36,7 @@ pub(super) fn reduced(page: &str, names: &mut Names) -> Readings {
             continue;
         };
         if headed != metric.name {
+            settle(&mut family, &mut out.page);
             headed = metric.name;
             // Of the own table: the page's text is not believed.
             let kind = match metric.kind {
@@ -45,7 +46,8 @@ pub(super) fn reduced(page: &str, names: &mut Names) -> Readings {
             };
             _ = writeln!(out.page, "# TYPE {headed} {kind}");
         }
-        out.page.push_str(name);
+        // Their order is often that of names. Buckets of one histogram keep theirs.
+        let (mut text, mut place) = (name.to_owned(), String::new());
         let mut open = '{';
         for (label, value) in &labels {
             let Some(shown) = labels::show((metric.name, label), value, &labels, names) else {
@@ -55,14 +57,25 @@ pub(super) fn reduced(page: &str, names: &mut Names) -> Readings {
                 out.drivers.insert(shown.clone());
             }
             // No shown value has a character that needs an escape.
-            _ = write!(out.page, "{open}{label}=\"{shown}\"");
+            _ = write!(text, "{open}{label}=\"{shown}\"");
+            if label != "le" {
+                _ = write!(place, "{label}=\"{shown}\",");
+            }
             open = ',';
         }
-        out.page.push_str(if open == ',' { "} " } else { " " });
-        out.page.push_str(value);
-        out.page.push('\n');
+        text.push_str(if open == ',' { "} " } else { " " });
+        text.push_str(value);
+        text.push('\n');
+        family.push((place, text));
     }
+    settle(&mut family, &mut out.page);
     out
+}
+
+/// Writes the lines of a family by what they show.
+fn settle(family: &mut Vec<(String, String)>, page: &mut String) {
+    family.sort_by(|(a, _), (b, _)| a.cmp(b));
+    page.extend(family.drain(..).map(|(_, text)| text));
 }
 
 /// A sample at the beginning of a line of evidence: name, labels and the word after them.
@@ -139,7 +152,7 @@ gpu_info{gpu="GPU-canary",driver="580.82.07",serial="canary"} 1
 nodewarden_device_up{collector="mounts",subject_kind="mount",subject="/canary"} 1
 host_oom_kills_total 3
 "#;
-        let mut names = Names::default();
+        let mut names = Names::in_turn();
         let reduced = reduced(page, &mut names);
         assert_eq!(
             reduced.page,
@@ -152,11 +165,37 @@ host_oom_kills_total 3
         assert_eq!(reduced.drivers.into_iter().collect::<Vec<_>>(), ["580.82.07"]);
     }
 
+    #[test]
+    fn lines_follow_the_shown_names_and_buckets_keep_their_order() {
+        let page = r#"mount_size_bytes{mountpoint="/a"} 1
+mount_size_bytes{mountpoint="/b"} 2
+"#;
+        // The second name gets the smaller number.
+        let mut names = Names::in_turn();
+        names.of("mount", "/b");
+        let mounts = reduced(page, &mut names).page;
+        let sorted =
+            "mount_size_bytes{mountpoint=\"mount-1\"} 2\nmount_size_bytes{mountpoint=\"mount-2\"} 1\n";
+        assert!(mounts.ends_with(sorted), "{mounts}");
+        let page = r#"nodewarden_scrape_duration_seconds_bucket{le="0.5"} 1
+nodewarden_scrape_duration_seconds_bucket{le="10"} 1
+nodewarden_scrape_duration_seconds_bucket{le="+Inf"} 1
+nodewarden_scrape_duration_seconds_sum 1
+"#;
+        let buckets = reduced(page, &mut names);
+        assert_eq!(
+            (buckets.page.lines().skip(1).collect::<Vec<_>>(), buckets.left_out),
+            (page.lines().collect(), 0)
+        );
+    }
+
     proptest! {
         #[test]
         fn no_page_panics_and_no_value_of_a_pseudonym_comes_through(text in "[a-z_]{0,8}[{]?([a-z]{0,4}=\"[ -~]{0,8}\",?){0,3}[}]? [0-9a-z]{0,4}") {
-            let page = format!("{text}\nmount_read_only{{mountpoint=\"/CANARY\"}} 1\n");
-            prop_assert!(!reduced(&page, &mut Names::default()).page.contains("CANARY"));
+            for name in ["/CANARY", "CANARY"] {
+                let page = format!("{text}\nmount_read_only{{mountpoint=\"{name}\"}} 1\n");
+                prop_assert!(!reduced(&page, &mut Names::default()).page.contains("CANARY"));
+            }
         }
     }
 }

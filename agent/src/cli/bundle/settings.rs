@@ -4,8 +4,12 @@ use collectors::Settings;
 use collectors::settings::{Key, Kind};
 use serde_json::{Value, json};
 
+use super::names::Names;
 use crate::config;
 use health::checks;
+
+/// How the ids of checks of the site begin.
+const SITE_CHECK: &str = "site-";
 
 /// In place of a value that may name something.
 const SET: &str = "<set>";
@@ -19,13 +23,13 @@ const PLAIN: [&str; 4] = [
 ];
 
 /// Every key that is set or has a default: its value, and whether the site set it.
-pub(super) fn reduced(settings: &Settings) -> Value {
+pub(super) fn reduced(settings: &Settings, names: &mut Names) -> Value {
     let one = |key: &'static Key| {
         let value = settings.find::<toml::Value>(key).ok()??;
         let shown = if PLAIN.contains(&key.name) {
             plain(&value)
         } else {
-            shown(&key.kind, &value)
+            shown(&key.kind, &value, names)
         };
         Some((
             key.name.to_owned(),
@@ -47,7 +51,7 @@ fn plain(value: &toml::Value) -> Value {
     }
 }
 
-fn shown(kind: &Kind, value: &toml::Value) -> Value {
+fn shown(kind: &Kind, value: &toml::Value, names: &mut Names) -> Value {
     match (kind, value) {
         (Kind::Boolean, toml::Value::Boolean(value)) => json!(value),
         (Kind::Integer { .. }, toml::Value::Integer(value)) => json!(value),
@@ -58,30 +62,30 @@ fn shown(kind: &Kind, value: &toml::Value) -> Value {
         (Kind::Choice(words), toml::Value::String(text)) if words.contains(&text.as_str()) => json!(text),
         (Kind::Name { find, .. }, toml::Value::String(text)) if find(text).is_ok() => json!(text),
         (Kind::List { of, .. }, toml::Value::Array(values)) => {
-            values.iter().map(|value| shown(of, value)).collect()
+            values.iter().map(|value| shown(of, value, names)).collect()
         }
         (Kind::OneOrMore(of), toml::Value::Array(values)) => {
-            values.iter().map(|value| shown(of, value)).collect()
+            values.iter().map(|value| shown(of, value, names)).collect()
         }
-        (Kind::OneOrMore(of), value) => shown(of, value),
+        (Kind::OneOrMore(of), value) => shown(of, value, names),
         (Kind::Map { of, .. }, toml::Value::Table(table)) => {
             // Its names are the site's, except those of checks.
-            let mut others = 0;
             let rows = table.iter().map(|(name, value)| {
-                let name = if checks::CHECKS.iter().any(|check| check.id == name) {
-                    name.clone()
+                let is_check =
+                    name.starts_with(SITE_CHECK) || checks::CHECKS.iter().any(|check| check.id == name);
+                let shown_name = if is_check {
+                    names.check(name)
                 } else {
-                    others += 1;
-                    format!("name-{others}")
+                    names.of("name", name)
                 };
-                (name, shown(of, value))
+                (shown_name, shown(of, value, names))
             });
             rows.collect::<serde_json::Map<_, _>>().into()
         }
         (Kind::Record { fields, optional, .. }, toml::Value::Table(table)) => {
             let fields = fields.iter().chain(*optional);
-            let set =
-                fields.filter_map(|(name, kind)| Some(((*name).to_owned(), shown(kind, table.get(*name)?))));
+            let set = fields
+                .filter_map(|(name, kind)| Some(((*name).to_owned(), shown(kind, table.get(*name)?, names))));
             set.collect::<serde_json::Map<_, _>>().into()
         }
         _ => json!(SET),
@@ -93,12 +97,34 @@ mod tests {
     use super::*;
 
     fn of(sets: &[&str]) -> Value {
+        with(sets, &mut Names::in_turn())
+    }
+
+    fn with(sets: &[&str], names: &mut Names) -> Value {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-        reduced(
-            &config::read(Some(std::path::Path::new("/dev/null")), &sets)
-                .unwrap()
-                .settings,
-        )
+        let read = config::read(Some(std::path::Path::new("/dev/null")), &sets).unwrap();
+        reduced(&read.settings, names)
+    }
+
+    #[test]
+    fn names_of_keys_are_numbered_with_the_other_names_of_the_bundle() {
+        let mut names = Names::in_turn();
+        assert_eq!(names.check("site-canary"), "site-check-1");
+        names.of("name", "another");
+        let shown = with(
+            &[
+                "commands={canary={command=[\"/canary\"], timeout=\"10s\"}}",
+                "health.command=[{name=\"canary\", command=\"canary\"}]",
+                "health.checks={site-canary=\"observe\"}",
+            ],
+            &mut names,
+        );
+        assert!(shown["commands"]["value"]["name-2"].is_object(), "{shown:#}");
+        assert_eq!(
+            shown["health.checks"]["value"],
+            json!({ "site-check-1": "observe" })
+        );
+        assert!(!shown.to_string().contains("canary"));
     }
 
     #[test]

@@ -55,6 +55,15 @@ const TRANSFER: Duration = Duration::from_secs(10);
 /// Time-out for the core to answer an order.
 const ORDER: Duration = Duration::from_secs(15);
 
+/// How refusals of requests begin, for clients that may not repeat the text after it.
+pub(crate) const NOT_PERMITTED: &str = "permission denied";
+/// As [`NOT_PERMITTED`].
+pub(crate) const TOO_MANY: &str = "too many connections";
+/// As [`NOT_PERMITTED`].
+pub(crate) const INVALID: &str = "invalid request";
+/// As [`NOT_PERMITTED`].
+pub(crate) const NOT_UTF8: &str = "the page is not UTF-8";
+
 /// Accepts until the server ends.
 pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
     let listener = match tokio::net::UnixListener::from_std(listener) {
@@ -81,9 +90,9 @@ pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
 }
 
 fn refuse(stream: &UnixStream) {
-    let reply = Reply::Refused(
-        "too many connections of users without the right to give orders; try again".to_owned(),
-    );
+    let reply = Reply::Refused(format!(
+        "{TOO_MANY} of users without the right to give orders; try again"
+    ));
     if let Ok(mut text) = serde_json::to_vec(&reply) {
         text.push(b'\n');
         sys::ignore(send::now(stream, &text));
@@ -146,7 +155,7 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
                 None => Reply::Refused("no release on this connection".to_owned()),
             },
             Ok(request) => answer(request, uid, &core).await,
-            Err(error) => Reply::Refused(format!("invalid request: {error}")),
+            Err(error) => Reply::Refused(format!("{INVALID}: {error}")),
         };
         if let Some(asked) = asked {
             asked.report(&reply, uid, &core);
@@ -196,7 +205,7 @@ async fn answer<C: Core>(request: Request, uid: u32, core: &C) -> Reply {
 }
 
 fn not_permitted(uid: u32) -> String {
-    format!("permission denied: uid {uid} is neither root nor in health.operators")
+    format!("{NOT_PERMITTED}: uid {uid} is neither root nor in health.operators")
 }
 
 /// An order about an incident.

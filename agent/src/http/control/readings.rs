@@ -9,7 +9,7 @@ use exposition::{Encoder, Format, Selection};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::Reply;
+use super::{NOT_UTF8, Reply};
 use crate::http::Core;
 use crate::own::Page;
 
@@ -36,6 +36,6 @@ pub(super) async fn of<C: Core>(core: &C) -> Reply {
     Encoder::default().page(None, page.as_ref(), &selection, Format::Text, &mut out);
     match String::from_utf8(out) {
         Ok(text) => Reply::Readings(text),
-        Err(_) => Reply::Refused("the page is not UTF-8".to_owned()),
+        Err(_) => Reply::Refused(NOT_UTF8.to_owned()),
     }
 }

@@ -60,8 +60,8 @@ pub(crate) enum Question {
     Mmpmon,
     /// A file of Lustre in debugfs.
     Debug(DebugFile),
-    /// The SMART / Health Information log of an NVMe controller, by its number: N of /dev/nvmeN.
-    SmartLog(u32),
+    /// The SMART / Health Information log of an NVMe controller.
+    SmartLog(nvme::Controller),
 }
 
 impl Question {
@@ -78,7 +78,10 @@ impl Question {
             },
             Self::Debug(file) => return encoded(8, file.encode()),
             Self::Mmpmon => [9, 0, 0, 0],
-            Self::SmartLog(controller) => [10, controller, 0, 0],
+            Self::SmartLog(nvme::Controller {
+                number,
+                device: (major, minor),
+            }) => [10, number, major, minor],
         };
         encoded(kind, [a, b, c, 0, 0, 0])
     }
@@ -109,7 +112,10 @@ impl Question {
             (6, ..) => thread(ThreadFile::DescriptorInfo(c)),
             (7, _, 0) => thread(ThreadFile::Shards),
             (9, 0, 0) if a == 0 => Some(Self::Mmpmon),
-            (10, 0, 0) => Some(Self::SmartLog(a)),
+            (10, ..) => Some(Self::SmartLog(nvme::Controller {
+                number: a,
+                device: (b, c),
+            })),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use testkit::wait::{self, PATIENCE};
 
 use super::*;
+use crate::sys::nvme::Controller;
 
 fn pair() -> (OwnedFd, OwnedFd) {
     socketpair(
@@ -126,10 +127,18 @@ fn a_helper_does_its_own_part_only() {
         "no such mount: {absent:?}"
     );
     let nvme = client(&domain::NVME);
-    assert_eq!(proc.ask(Question::SmartLog(0), None), Err(Errno::EPERM));
+    let controller = |number| {
+        Question::SmartLog(Controller {
+            number,
+            device: (240, 0),
+        })
+    };
+    assert_eq!(proc.ask(controller(0), None), Err(Errno::EPERM));
     assert_eq!(nvme.ask(Question::Debug(file), None), Err(Errno::EPERM));
-    let absent = nvme.ask(Question::SmartLog(u32::MAX), None);
-    assert_eq!(absent, Err(Errno::ENOENT), "no such controller");
+    wait::until_true("no such controller", PATIENCE, || {
+        nvme.ask(controller(u32::MAX), None) == Err(Errno::ENOENT)
+    })
+    .unwrap();
     // A worker that was taken over may send any numbers.
     let foreign = DebugFile::decode([u32::MAX; 6]);
     assert_eq!(debugfs.ask(Question::Debug(foreign), None), Err(Errno::ENOENT));
@@ -191,7 +200,10 @@ proptest! {
         let question = match kind {
             0 => Question::Attached,
             1 => Question::Program(a),
-            8 => Question::SmartLog(a),
+            8 => Question::SmartLog(Controller {
+                number: a,
+                device: (b, c),
+            }),
             7 => Question::Debug(DebugFile::decode([a, b, c, a, b, c])),
             kind => Question::Thread {
                 pid: a,

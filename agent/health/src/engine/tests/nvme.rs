@@ -76,6 +76,33 @@ fn a_warning_stays_while_the_drive_does_not_answer() {
     assert!(sim.says("media are read-only", false), "{:?}", sim.incidents());
 }
 
+/// Each time-out restarted the count, so that the worst drives were no finding.
+#[test]
+fn a_failing_drive_that_also_hangs_now_and_then_is_found() {
+    let mut sim = Sim::new(Mode::Drain);
+    for _ in 0..6 {
+        drives(&mut sim, Ok((4, 0.5)));
+        sim.pass(60);
+        drives(&mut sim, Err("timeout"));
+        sim.pass(60);
+    }
+    drives(&mut sim, Ok((4, 0.5)));
+    sim.pass(60);
+    assert!(sim.says("reliability degraded", false), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_drive_that_hangs_and_reports_no_warning_in_between_is_no_finding() {
+    let mut sim = Sim::new(Mode::Drain);
+    for _ in 0..6 {
+        for reading in [Ok((4, 0.5)), Err("timeout"), Ok((0, 0.5))] {
+            drives(&mut sim, reading);
+            sim.pass(60);
+        }
+    }
+    assert_eq!(sim.incidents(), [""; 0]);
+}
+
 #[test]
 fn a_drive_beyond_its_rated_endurance_is_shown_and_neither_drains_nor_comments() {
     let mut sim = Sim::new(Mode::Drain);
