@@ -24,14 +24,14 @@ pub(crate) struct Figures {
 }
 
 /// Asks the filesystem at a mount point. The call returns when the filesystem answers, which may be never. O_PATH mounts
-/// nothing where an automounter waits.
+/// nothing where an automounter waits; with O_DIRECTORY it would (fs/namei.c, `follow_automount`).
 ///
 /// # Errors
 /// Of open(2) and fstatfs(2); `ENOENT` if only an automounter is there; `EACCES` if a FUSE filesystem is not this user's.
 pub(crate) fn figures(point: &Path) -> Result<Figures, Errno> {
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
+        .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
         .open(point)
         .map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
     if fstatfs(&file)?.filesystem_type() == AUTOFS_SUPER_MAGIC {
@@ -109,6 +109,26 @@ mod tests {
             )
             .unwrap();
             assert_eq!(figures(dir.path()), Err(Errno::EACCES));
+        });
+    }
+
+    #[test]
+    fn nothing_is_mounted_where_an_automounter_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        with_own_mounts(|| {
+            let none = None::<&str>;
+            mount(none, dir.path(), Some("debugfs"), MsFlags::empty(), none).unwrap();
+            let count = || {
+                let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+                mounts.lines().count()
+            };
+            let before = count();
+            // The kernel mounts tracefs there when a path leads into it.
+            let waits = dir.path().join("tracing");
+            figures(&waits).unwrap();
+            assert_eq!(count(), before);
+            std::fs::read_dir(&waits).unwrap();
+            assert_eq!(count(), before + 1);
         });
     }
 }
