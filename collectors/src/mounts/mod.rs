@@ -72,7 +72,7 @@ struct Mounts {
 
 impl Devices for Mounts {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
-        self.known = list::read(&self.env, &self.excluded)?;
+        (self.known, _) = list::read(&self.env, &self.excluded)?;
         let visible: Vec<&Filesystem> = self.known.iter().filter(|f| f.is_visible).collect();
         let above = visible.len().saturating_sub(MOST) as u64;
         *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner) = above;
@@ -90,7 +90,7 @@ impl Devices for Mounts {
     }
 
     fn changed(&mut self) -> bool {
-        list::read(&self.env, &self.excluded).is_ok_and(|now| now != self.known)
+        list::read(&self.env, &self.excluded).is_ok_and(|(now, _)| now != self.known)
     }
 }
 

@@ -94,6 +94,43 @@ fn at_most_16_filesystems_are_probed_and_the_others_are_counted() {
     assert_eq!(value(&list, &OMITTED, &["hidden"]), Some(Value::U64(0)));
 }
 
+/// As a user makes them with fusermount: the type is an option of theirs.
+fn of_a_user(n: usize, point: &str) -> String {
+    format!("{n} 1 0:{n} / {point} rw - fuse.ceph x rw,user_id=1000,group_id=1000,allow_other\n")
+}
+
+#[test]
+fn filesystems_of_a_user_take_no_probe_from_those_of_the_node() {
+    let users: String = (100..116).map(|n| of_a_user(n, &format!("/a{n}"))).collect();
+    let scratch = "10 1 0:10 / /scratch rw - lustre 10.2.0.40@o2ib:/scratch rw\n";
+    let mut node = Node::new(&(users + scratch));
+    let devices = node.scan();
+    assert_eq!(
+        (devices.len(), devices[1].subject().name.as_str()),
+        (1 + MOST, "/scratch")
+    );
+}
+
+#[test]
+fn a_thousand_filesystems_of_a_user_leave_room_for_the_series_of_the_node() {
+    for (length, listed) in [(100, 256), (1500, 88)] {
+        let point = |n: usize| format!("/{n:0length$}");
+        let users: String = (100..1100).map(|n| of_a_user(n, &point(n))).collect();
+        let mut node = Node::new(&(users + &line(10, "rw")));
+        node.write("/statfs/m10/figures", "1000 600 500 100 90");
+        let mut devices = node.scan();
+        let list = read(&mut devices[0]).unwrap();
+        let labels = list.iter().flat_map(|(series, _)| &series.labels);
+        let bytes: usize = labels.map(|label| label.len()).sum();
+        assert!(bytes < crate::block::MAX_LABEL_BYTES / 2, "{bytes}");
+        let found = list.iter().filter(|(s, _)| s.metric == &READ_ONLY).count();
+        assert_eq!(found, listed);
+        let unlisted = value(&list, &OMITTED, &["unlisted"]);
+        assert_eq!(unlisted, Some(Value::U64(1001 - listed as u64)));
+        assert_eq!(value(&list, &READ_ONLY, &["/m10"]), Some(Value::U64(0)));
+    }
+}
+
 #[test]
 fn a_new_mount_and_one_that_is_gone_are_noticed() {
     let mut node = Node::new(&line(10, "rw"));
