@@ -99,8 +99,10 @@ impl Device for FilesystemDevice {
         for mount in mounts.values_mut() {
             mount.read(files, sums, [&mdc, &osc], self.with_targets);
         }
+        // Of several instances, which one is mounted there is unknown: others may be in other mount namespaces.
+        let point = if mounts.len() == 1 { &self.mount_point } else { "" };
         for instance in mounts.keys() {
-            out.info(&m::CLIENT_INFO, &[fs, instance, &self.mount_point, &version]);
+            out.info(&m::CLIENT_INFO, &[fs, instance, point, &version]);
         }
         let mut push = Push {
             fs,

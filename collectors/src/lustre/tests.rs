@@ -257,6 +257,44 @@ fn counters_go_on_over_an_unmount_while_another_mount_stands_and_over_a_scan() {
     assert_eq!(devices.scan().unwrap().len(), 1, "LNet stays");
 }
 
+const MOUNTINFO: &str = "90 1 0:52 / /scratch rw - lustre 10.2.0.40@o2ib:/scratch rw,flock\n";
+
+/// The mount points that are shown, by instance.
+fn points(block: &Block) -> Vec<String> {
+    let info = block.iter().filter(|(s, _)| s.metric == &metrics::CLIENT_INFO);
+    info.map(|(series, _)| series.labels[2].clone()).collect()
+}
+
+#[test]
+fn the_mount_point_of_one_of_two_instances_is_not_shown_for_both() {
+    let node = Node::with_osts(0);
+    node.put("proc/1/mountinfo", MOUNTINFO);
+    let mut devices = node.devices(false);
+    assert_eq!(
+        points(&read(&mut *devices.scan().unwrap().remove(0))),
+        ["/scratch"]
+    );
+    // In the mount namespace of a container: not in the list of process 1.
+    node.mount(OTHER);
+    assert!(devices.changed());
+    assert_eq!(points(&read(&mut *devices.scan().unwrap().remove(0))), ["", ""]);
+}
+
+#[test]
+fn a_client_that_is_found_before_its_mount_is_complete_gets_its_mount_point_later() {
+    let node = Node::with_osts(0);
+    let mut devices = node.devices(false);
+    assert_eq!(points(&read(&mut *devices.scan().unwrap().remove(0))), [""]);
+    assert!(!devices.changed());
+    node.put("proc/1/mountinfo", MOUNTINFO);
+    assert!(devices.changed());
+    assert_eq!(
+        points(&read(&mut *devices.scan().unwrap().remove(0))),
+        ["/scratch"]
+    );
+    assert!(!devices.changed());
+}
+
 #[test]
 fn an_eviction_before_the_first_reading_is_no_news_and_a_later_one_is_one() {
     let node = Node::with_osts(0);
