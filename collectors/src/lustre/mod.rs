@@ -104,10 +104,10 @@ impl Devices for LustreDevices {
         self.states.retain(|fs, _| all.contains(fs.as_str()));
         let mut devices: Vec<Box<dyn Device>> = Vec::new();
         for fs in all {
-            let new = || Arc::new(Mutex::new(FilesystemState::new(&self.env, fs)));
+            let new = || Arc::new(Mutex::new(FilesystemState::new(&self.env, fs, self.with_targets)));
             let state = Arc::clone(self.states.entry(fs.to_owned()).or_insert_with(new));
             let point = self.points.get(fs).map_or("", String::as_str);
-            let device = FilesystemDevice::new(&self.env, fs, point, self.with_targets, state);
+            let device = FilesystemDevice::new(&self.env, fs, point, state);
             devices.push(Box::new(device));
         }
         devices.push(Box::new(LnetDevice::new(Arc::clone(&self.network))));

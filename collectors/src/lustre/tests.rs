@@ -373,3 +373,30 @@ fn a_target_that_two_mounts_miss_is_named_once() {
         Some("2")
     );
 }
+
+#[test]
+fn the_figures_of_a_target_are_sums_over_its_mounts() {
+    let node = Node::with_osts(1);
+    node.mount(OTHER);
+    node.target_of(OTHER, 0, "FULL", &[]);
+    let osc = |id: &str| format!("proc/fs/lustre/osc/scratch-OST0000-osc-{id}");
+    node.put(
+        &format!("{}/stats", osc(OTHER)),
+        &stats("read_bytes 2 samples [bytes] 1 9 5000 9\n"),
+    );
+    let mut devices = node.devices(true);
+    let mut figures = || {
+        let block = read(&mut *devices.scan().unwrap().remove(0));
+        let of = |series: &str| value(&block, &format!("lustre_client_target_{series}"));
+        [
+            of("rpc_bytes_total scratch scratch-OST0000 read"),
+            of("rpc_timeouts_total scratch scratch-OST0000"),
+            of("requests_in_flight scratch scratch-OST0000"),
+        ]
+    };
+    let some = |values: [&str; 3]| values.map(|value| Some(value.to_owned()));
+    assert_eq!(figures(), some(["5010", "6", "4"]));
+    node.remove(&format!("proc/fs/lustre/llite/scratch-{ID}"));
+    node.remove(&osc(ID));
+    assert_eq!(figures(), some(["5010", "6", "2"]));
+}
