@@ -6,11 +6,14 @@ use std::path::Path;
 use procfs_core::process::MountInfo;
 
 use super::class::{self, Class};
+use super::probe::Key;
 use crate::text::unescaped_text;
 
 /// One filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filesystem {
+    /// Its device number: another filesystem at the same mount point has another one.
+    pub(super) device: String,
     /// The mount point under which it is probed.
     pub(super) point: String,
     /// Its type.
@@ -25,6 +28,13 @@ pub(super) struct Filesystem {
     pub(super) is_of_a_user: bool,
     /// Whether this process sees the same filesystem at that mount point.
     pub(super) is_visible: bool,
+}
+
+impl Filesystem {
+    /// What its probe is known by.
+    pub(super) fn key(&self) -> Key {
+        (self.point.clone(), self.device.clone())
+    }
 }
 
 /// A mount that no other one covers.
@@ -96,6 +106,7 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         let user = options.get("user_id").and_then(Option::as_deref);
         let place = (mount.point.clone(), mount.device.clone());
         let found = Filesystem {
+            device: mount.device.clone(),
             is_visible: own.contains(&place),
             fstype: mount.info.fs_type.clone(),
             source: unescaped_text(mount.info.mount_source.as_deref().unwrap_or_default()),
