@@ -134,6 +134,11 @@ pub trait Device: Send {
     /// Its subject. The name is unique within the collector and stable over scans. A newly found device replaces the
     /// known one of its subject: state that must outlast a scan belongs to the list of devices.
     fn subject(&self) -> &Subject;
+    /// Distinguishes devices that have the same name one after the other, as filesystems at a mount point. A device with another
+    /// identity does not wait for the reading of its predecessor, which leaves the list also if that never returns.
+    fn identity(&self) -> &str {
+        ""
+    }
     /// Whether the next batch reads it. False: the last reading stands, with its time. It must not block.
     fn is_due(&self) -> bool {
         true

@@ -45,7 +45,7 @@ pub enum Operation {
     List,
     /// The reading of a device.
     Device(Number, Subject),
-    /// The closing of a device that left the list or was replaced.
+    /// The closing of a device that left the list or was replaced, or its last reading.
     Closing,
 }
 

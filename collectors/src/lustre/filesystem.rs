@@ -18,8 +18,6 @@ pub(super) struct FilesystemDevice {
     subject: Subject,
     mount_point: String,
     env: Env,
-    /// Figures of each target are shown.
-    with_targets: bool,
     state: Arc<Mutex<FilesystemState>>,
 }
 
@@ -33,12 +31,16 @@ pub(super) struct FilesystemState {
 }
 
 impl FilesystemState {
-    pub(super) fn new(env: &Env, fs: &str) -> Self {
+    pub(super) fn new(env: &Env, fs: &str, with_targets: bool) -> Self {
+        let sums = Sums {
+            targets: with_targets.then(BTreeMap::new),
+            ..Sums::default()
+        };
         Self {
             fs: fs.to_owned(),
             files: LustreFiles::new(env),
             mounts: BTreeMap::new(),
-            sums: Sums::default(),
+            sums,
         }
     }
 
@@ -58,18 +60,11 @@ impl FilesystemState {
 }
 
 impl FilesystemDevice {
-    pub(super) fn new(
-        env: &Env,
-        fs: &str,
-        mount_point: &str,
-        with_targets: bool,
-        state: Arc<Mutex<FilesystemState>>,
-    ) -> Self {
+    pub(super) fn new(env: &Env, fs: &str, mount_point: &str, state: Arc<Mutex<FilesystemState>>) -> Self {
         Self {
             subject: Subject::new(SubjectKind::Filesystem, fs),
             mount_point: mount_point.to_owned(),
             env: env.clone(),
-            with_targets,
             state,
         }
     }
@@ -97,10 +92,12 @@ impl Device for FilesystemDevice {
         let [mdc, osc] = TargetKind::ALL.map(|kind| files::devices(&self.env, kind.subsystem()));
         let (mdc, osc) = (mdc?, osc?);
         for mount in mounts.values_mut() {
-            mount.read(files, sums, [&mdc, &osc], self.with_targets);
+            mount.read(files, sums, [&mdc, &osc]);
         }
+        // Of several instances, which one is mounted there is unknown: others may be in other mount namespaces.
+        let point = if mounts.len() == 1 { &self.mount_point } else { "" };
         for instance in mounts.keys() {
-            out.info(&m::CLIENT_INFO, &[fs, instance, &self.mount_point, &version]);
+            out.info(&m::CLIENT_INFO, &[fs, instance, point, &version]);
         }
         let mut push = Push {
             fs,
@@ -113,9 +110,7 @@ impl Device for FilesystemDevice {
         push.targets();
         push.requests();
         push.space();
-        if self.with_targets {
-            push.each_target();
-        }
+        push.each_target();
         files.push(fs, out);
         Ok(())
     }

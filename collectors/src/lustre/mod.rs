@@ -67,6 +67,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
             env: env.clone(),
             with_targets: settings.get(&TARGETS)?,
             known: BTreeSet::new(),
+            points: BTreeMap::new(),
             states: BTreeMap::new(),
             network: Arc::new(Mutex::new(LnetState::new(env))),
         }),
@@ -80,6 +81,8 @@ struct LustreDevices {
     with_targets: bool,
     /// Devices of `llite` at the last scan.
     known: BTreeSet<String>,
+    /// Mount points at the last scan: a client is in `llite` before its mount is complete.
+    points: BTreeMap<String, String>,
     /// What the readings of each filesystem left.
     states: BTreeMap<String, Arc<Mutex<FilesystemState>>>,
     network: Arc<Mutex<LnetState>>,
@@ -95,16 +98,16 @@ impl LustreDevices {
 impl Devices for LustreDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         self.known = self.mounts()?;
-        let points = mountinfo::mount_points(&self.env);
+        self.points = mountinfo::mount_points(&self.env);
         let names = self.known.iter().filter_map(|device| name::mount(device));
         let all: BTreeSet<&str> = names.map(|(fs, _)| fs).collect();
         self.states.retain(|fs, _| all.contains(fs.as_str()));
         let mut devices: Vec<Box<dyn Device>> = Vec::new();
         for fs in all {
-            let new = || Arc::new(Mutex::new(FilesystemState::new(&self.env, fs)));
+            let new = || Arc::new(Mutex::new(FilesystemState::new(&self.env, fs, self.with_targets)));
             let state = Arc::clone(self.states.entry(fs.to_owned()).or_insert_with(new));
-            let point = points.get(fs).map_or("", String::as_str);
-            let device = FilesystemDevice::new(&self.env, fs, point, self.with_targets, state);
+            let point = self.points.get(fs).map_or("", String::as_str);
+            let device = FilesystemDevice::new(&self.env, fs, point, state);
             devices.push(Box::new(device));
         }
         devices.push(Box::new(LnetDevice::new(Arc::clone(&self.network))));
@@ -112,7 +115,8 @@ impl Devices for LustreDevices {
     }
 
     fn changed(&mut self) -> bool {
-        self.mounts().is_ok_and(|now| now != self.known)
+        let is_other = self.mounts().is_ok_and(|now| now != self.known);
+        is_other || (!self.known.is_empty() && mountinfo::mount_points(&self.env) != self.points)
     }
 }
 

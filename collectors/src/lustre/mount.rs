@@ -68,16 +68,10 @@ impl Mount {
 
     /// Reads its own files, the state of each target, and all files of a share of them. `devices` are the names in the
     /// folders of MDTs and OSTs.
-    pub(super) fn read(
-        &mut self,
-        files: &mut LustreFiles,
-        sums: &mut Sums,
-        devices: [&[String]; 2],
-        with_own: bool,
-    ) {
+    pub(super) fn read(&mut self, files: &mut LustreFiles, sums: &mut Sums, devices: [&[String]; 2]) {
         self.read_own(files, sums);
         self.list(devices);
-        self.read_targets(files, sums, with_own);
+        self.read_targets(files, sums);
         let mut mdts = self
             .targets
             .values()
@@ -146,7 +140,7 @@ impl Mount {
         }
     }
 
-    fn read_targets(&mut self, files: &mut LustreFiles, sums: &mut Sums, with_own: bool) {
+    fn read_targets(&mut self, files: &mut LustreFiles, sums: &mut Sums) {
         let count = self.targets.len();
         let share = count.div_ceil(SHARES).max(LEAST_SHARE);
         let mut faulty = 0;
@@ -154,7 +148,7 @@ impl Mount {
             target.read_state(files, sums);
             let after = (at + count - self.next.min(count)) % count;
             if !target.is_known || target.kind == TargetKind::Mdt || after < share {
-                target.read_rest(files, sums, with_own);
+                target.read_rest(files, sums);
             } else if target.state.is_faulty() || target.state == TargetState::Deactivated {
                 faulty += 1;
                 if faulty <= MOST_FAULTY {

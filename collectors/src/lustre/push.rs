@@ -291,26 +291,32 @@ impl Push<'_> {
         self.one(&m::UNUSED_LOCKS, unused);
     }
 
-    /// Figures of each target, of the first mount that has it.
+    /// Figures of each target, where they are shown: its state in the first mount that has it, and sums over all mounts.
     pub(super) fn each_target(&mut self) {
-        let mut shown: BTreeMap<&str, &Target> = BTreeMap::new();
+        let Some(sums) = &self.sums.targets else { return };
+        let mut shown: BTreeMap<&str, Vec<&Target>> = BTreeMap::new();
         for target in self.mounts.values().flat_map(|mount| mount.targets.values()) {
-            shown.entry(&target.name).or_insert(target);
+            shown.entry(&target.name).or_default().push(target);
         }
-        for (name, target) in shown {
-            let import = target.import.as_ref();
-            let server = import.map_or("", |import| &import.server);
+        for (name, targets) in shown {
+            let Some(first) = targets.first() else { continue };
+            let server = first.import.as_ref().map_or("", |import| &import.server);
             self.out
-                .info(&m::TARGET_INFO, &[self.fs, name, target.state.word(), server]);
+                .info(&m::TARGET_INFO, &[self.fs, name, first.state.word(), server]);
+            let sums = sums.get(name);
+            let rpcs = sums.map(|sums| &sums.rpcs);
+            let rpcs = rpcs.filter(|_| targets.iter().any(|target| target.has.rpcs));
             for (direction, row) in [("read", "read_bytes"), ("write", "write_bytes")] {
                 let labels = [self.fs, name, direction];
-                let bytes = target.rpcs.sum(row).filter(|_| target.has.rpcs);
+                let bytes = rpcs.and_then(|rpcs| rpcs.sum(row));
                 self.out.maybe_u64(&m::TARGET_RPC_BYTES, &labels, bytes);
             }
-            let timeouts = import.and_then(|import| import.timeouts);
+            let imports = || targets.iter().map(|target| target.import.as_ref());
+            let has_timeouts = imports().flatten().any(|import| import.timeouts.is_some());
+            let timeouts = sums.and_then(|sums| sums.timeouts).filter(|_| has_timeouts);
             self.out
                 .maybe_u64(&m::TARGET_TIMEOUTS, &[self.fs, name], timeouts);
-            let in_flight = import.and_then(|import| import.in_flight);
+            let in_flight = sum(imports().map(|import| import?.in_flight));
             self.out
                 .maybe_u64(&m::TARGET_IN_FLIGHT, &[self.fs, name], in_flight);
         }

@@ -1,9 +1,19 @@
 //! The counters of a filesystem: sums over its mounts and targets, also over those that are gone.
 
+use std::collections::BTreeMap;
+
 use super::io_latency::LatencyRow;
 use super::rpc_stats::{Direction, Table};
 use super::state::{Change, ImportState};
 use super::totals::{Counts, Totals};
+
+/// The counters of one target, summed over all mounts.
+#[derive(Debug, Default)]
+pub(super) struct TargetSums {
+    pub(super) rpcs: Totals,
+    /// `None`: none has been read.
+    pub(super) timeouts: Option<u64>,
+}
 
 /// The sums.
 #[derive(Debug, Default)]
@@ -25,9 +35,26 @@ pub(super) struct Sums {
     pub(super) last_eviction: Option<u64>,
     pub(super) attempts: Option<u64>,
     pub(super) timeouts: Option<u64>,
+    /// By the name of a target. `None`: not shown.
+    pub(super) targets: Option<BTreeMap<String, TargetSums>>,
+}
+
+fn add(sum: &mut Option<u64>, growth: Option<u64>) {
+    if let Some(growth) = growth {
+        *sum = Some(sum.unwrap_or_default().wrapping_add(growth));
+    }
 }
 
 impl Sums {
+    /// The counters of one target, where they are shown.
+    pub(super) fn target(&mut self, name: &str) -> Option<&mut TargetSums> {
+        let targets = self.targets.as_mut()?;
+        if !targets.contains_key(name) {
+            targets.insert(name.to_owned(), TargetSums::default());
+        }
+        targets.get_mut(name)
+    }
+
     /// Counts the last `news` changes of a connection.
     pub(super) fn count_changes(&mut self, history: &[Change], news: usize) {
         let seen = history.len().saturating_sub(news);
@@ -54,12 +81,12 @@ impl Sums {
         self.last_eviction = self.last_eviction.max(evictions.map(|change| change.at).max());
     }
 
-    /// Adds the growth of a connection's counters.
-    pub(super) fn add_import(&mut self, attempts: Option<u64>, timeouts: Option<u64>) {
-        for (sum, growth) in [(&mut self.attempts, attempts), (&mut self.timeouts, timeouts)] {
-            if let Some(growth) = growth {
-                *sum = Some(sum.unwrap_or_default().wrapping_add(growth));
-            }
+    /// Adds the growth of the counters of a connection to a target.
+    pub(super) fn add_import(&mut self, target: &str, attempts: Option<u64>, timeouts: Option<u64>) {
+        add(&mut self.attempts, attempts);
+        add(&mut self.timeouts, timeouts);
+        if let Some(target) = self.target(target) {
+            add(&mut target.timeouts, timeouts);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::sources::{
 use super::state::{self, Change, ImportState};
 use super::stats;
 use super::sums::Sums;
-use super::totals::{Last, LastCounts, Rows, Totals};
+use super::totals::{Last, LastCounts, Rows};
 
 /// The state of a target as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,8 +86,6 @@ pub(super) struct Target {
     pub(super) has: TargetCounters,
     /// Whether all its files have been read once.
     pub(super) is_known: bool,
-    /// Its own bytes.
-    pub(super) rpcs: Totals,
     /// `import` was read, or tried, in this reading.
     has_import_now: bool,
     history: Option<Vec<Change>>,
@@ -111,7 +109,6 @@ impl Target {
             gauges: TargetGauges::default(),
             has: TargetCounters::default(),
             is_known: false,
-            rpcs: Totals::default(),
             has_import_now: false,
             history: None,
             attempts: Last::default(),
@@ -182,6 +179,7 @@ impl Target {
         self.import = self.file(files, &IMPORT, import::parse);
         let Some(import) = &self.import else { return };
         sums.add_import(
+            &self.name,
             import.attempts.map(|now| self.attempts.growth(now)),
             import.timeouts.map(|now| self.timeouts.growth(now)),
         );
@@ -191,7 +189,7 @@ impl Target {
     }
 
     /// Reads all other files.
-    pub(super) fn read_rest(&mut self, files: &mut LustreFiles, sums: &mut Sums, with_own: bool) {
+    pub(super) fn read_rest(&mut self, files: &mut LustreFiles, sums: &mut Sums) {
         self.is_known = true;
         self.read_import(files, sums);
         let place = Place {
@@ -202,8 +200,8 @@ impl Target {
         self.has.rpcs = stats.is_some();
         if let Some(stats) = stats {
             sums.rpcs.add(&mut self.rows, &stats);
-            if with_own {
-                self.rpcs.add(&mut self.own_rows, &stats);
+            if let Some(target) = sums.target(&self.name) {
+                target.rpcs.add(&mut self.own_rows, &stats);
             }
         }
         if self.kind == TargetKind::Mdt {

@@ -257,6 +257,44 @@ fn counters_go_on_over_an_unmount_while_another_mount_stands_and_over_a_scan() {
     assert_eq!(devices.scan().unwrap().len(), 1, "LNet stays");
 }
 
+const MOUNTINFO: &str = "90 1 0:52 / /scratch rw - lustre 10.2.0.40@o2ib:/scratch rw,flock\n";
+
+/// The mount points that are shown, by instance.
+fn points(block: &Block) -> Vec<String> {
+    let info = block.iter().filter(|(s, _)| s.metric == &metrics::CLIENT_INFO);
+    info.map(|(series, _)| series.labels[2].clone()).collect()
+}
+
+#[test]
+fn the_mount_point_of_one_of_two_instances_is_not_shown_for_both() {
+    let node = Node::with_osts(0);
+    node.put("proc/1/mountinfo", MOUNTINFO);
+    let mut devices = node.devices(false);
+    assert_eq!(
+        points(&read(&mut *devices.scan().unwrap().remove(0))),
+        ["/scratch"]
+    );
+    // In the mount namespace of a container: not in the list of process 1.
+    node.mount(OTHER);
+    assert!(devices.changed());
+    assert_eq!(points(&read(&mut *devices.scan().unwrap().remove(0))), ["", ""]);
+}
+
+#[test]
+fn a_client_that_is_found_before_its_mount_is_complete_gets_its_mount_point_later() {
+    let node = Node::with_osts(0);
+    let mut devices = node.devices(false);
+    assert_eq!(points(&read(&mut *devices.scan().unwrap().remove(0))), [""]);
+    assert!(!devices.changed());
+    node.put("proc/1/mountinfo", MOUNTINFO);
+    assert!(devices.changed());
+    assert_eq!(
+        points(&read(&mut *devices.scan().unwrap().remove(0))),
+        ["/scratch"]
+    );
+    assert!(!devices.changed());
+}
+
 #[test]
 fn an_eviction_before_the_first_reading_is_no_news_and_a_later_one_is_one() {
     let node = Node::with_osts(0);
@@ -334,4 +372,31 @@ fn a_target_that_two_mounts_miss_is_named_once() {
         value(&block, "lustre_client_targets scratch ost DISCONN").as_deref(),
         Some("2")
     );
+}
+
+#[test]
+fn the_figures_of_a_target_are_sums_over_its_mounts() {
+    let node = Node::with_osts(1);
+    node.mount(OTHER);
+    node.target_of(OTHER, 0, "FULL", &[]);
+    let osc = |id: &str| format!("proc/fs/lustre/osc/scratch-OST0000-osc-{id}");
+    node.put(
+        &format!("{}/stats", osc(OTHER)),
+        &stats("read_bytes 2 samples [bytes] 1 9 5000 9\n"),
+    );
+    let mut devices = node.devices(true);
+    let mut figures = || {
+        let block = read(&mut *devices.scan().unwrap().remove(0));
+        let of = |series: &str| value(&block, &format!("lustre_client_target_{series}"));
+        [
+            of("rpc_bytes_total scratch scratch-OST0000 read"),
+            of("rpc_timeouts_total scratch scratch-OST0000"),
+            of("requests_in_flight scratch scratch-OST0000"),
+        ]
+    };
+    let some = |values: [&str; 3]| values.map(|value| Some(value.to_owned()));
+    assert_eq!(figures(), some(["5010", "6", "4"]));
+    node.remove(&format!("proc/fs/lustre/llite/scratch-{ID}"));
+    node.remove(&osc(ID));
+    assert_eq!(figures(), some(["5010", "6", "2"]));
 }

@@ -58,10 +58,13 @@ impl Totals {
     /// Adds the growth of a file.
     pub(super) fn add(&mut self, file: &mut Rows, stats: &Stats) {
         let totals = self.0.get_or_insert_default();
-        if stats.start.is_some() && stats.start != file.start {
+        // A file without its header (`enable_stats_header=0`) counts on: only another start is a restart.
+        if let (Some(before), Some(now)) = (file.start, stats.start)
+            && before.total_cmp(&now).is_ne()
+        {
             file.last.clear();
         }
-        file.start = stats.start;
+        file.start = stats.start.or(file.start);
         // A row that is left out has no samples: it was cleared.
         file.last.retain(|name, _| stats.rows.contains_key(name));
         for (name, row) in &stats.rows {
@@ -204,6 +207,22 @@ mod tests {
             Some(13),
             "the start of counting shows the restart"
         );
+    }
+
+    #[test]
+    fn a_header_that_is_switched_off_and_on_adds_nothing() {
+        let row = "open 5 samples [reqs]\n";
+        let begun = || file(&format!("start_time 100.000000000 secs.nsecs\n{row}"));
+        let (mut totals, mut rows) = (Totals::default(), Rows::default());
+        for stats in [begun(), file(row), begun()] {
+            totals.add(&mut rows, &stats);
+        }
+        assert_eq!(totals.count("open"), Some(5));
+        let (mut totals, mut rows) = (Totals::default(), Rows::default());
+        for stats in [file(row), begun()] {
+            totals.add(&mut rows, &stats);
+        }
+        assert_eq!(totals.count("open"), Some(5), "off since the mount");
     }
 
     #[test]

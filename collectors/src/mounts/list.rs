@@ -17,11 +17,16 @@ use crate::{Block, Device, Env, Error, Subject};
 /// A node of containers has thousands of mounts; NFS has 5 KiB of counters for each of its own.
 const MOST_TEXT: u64 = 16 << 20;
 
-/// Reads the filesystems of the node.
+/// Limits of filesystems that are listed, and of the bytes of their labels: users can mount, and the probes need room for their
+/// own series.
+const MOST_LISTED: usize = 256;
+const MOST_LABELS: usize = 256 << 10;
+
+/// The filesystems of the node, and how many are left out because of the limits.
 ///
 /// # Errors
 /// When the list of this process cannot be read.
-pub(super) fn read(env: &Env, excluded: &[String]) -> Result<Vec<Filesystem>, Error> {
+pub(super) fn read(env: &Env, excluded: &[String]) -> Result<(Vec<Filesystem>, u64), Error> {
     let file = |pid: &str| root::read_lossy_within(&env.path(&format!("/proc/{pid}/mountinfo")), MOST_TEXT);
     let own = file("self")?;
     // With hidepid, process 1 is not there.
@@ -38,7 +43,22 @@ pub(super) fn read(env: &Env, excluded: &[String]) -> Result<Vec<Filesystem>, Er
             ));
         }
     };
-    Ok(table::filesystems(node.as_ref().unwrap_or(&own), &own, excluded))
+    let all = table::filesystems(node.as_ref().unwrap_or(&own), &own, excluded);
+    Ok(within_limits(all))
+}
+
+fn within_limits(mut all: Vec<Filesystem>) -> (Vec<Filesystem>, u64) {
+    let labels = |f: &Filesystem| 2 * f.point.len() + f.fstype.len() + f.source.len();
+    let mut room = MOST_LABELS;
+    let fits = |f: &&Filesystem| {
+        let rest = room.checked_sub(labels(f));
+        room = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let listed = all.iter().take(MOST_LISTED).take_while(fits).count();
+    let omitted = all.len() - listed;
+    all.truncate(listed);
+    (all, omitted as u64)
 }
 
 /// The device.
@@ -67,7 +87,7 @@ impl Device for List {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        let found = read(&self.env, &self.excluded)?;
+        let (found, unlisted) = read(&self.env, &self.excluded)?;
         for f in &found {
             out.info(&INFO, &[&f.point, &f.fstype, &f.source, f.class.word()]);
             out.u64(&READ_ONLY, &[&f.point], u64::from(f.is_read_only));
@@ -76,6 +96,7 @@ impl Device for List {
         let above = *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner);
         out.u64(&OMITTED, &["hidden"], hidden);
         out.u64(&OMITTED, &["limit"], above);
+        out.u64(&OMITTED, &["unlisted"], unlisted);
         let stats = root::read_lossy_within(&self.env.path("/proc/self/mountstats"), MOST_TEXT);
         // The list of mounts is complete without it.
         let stats = stats.unwrap_or_else(|error| {

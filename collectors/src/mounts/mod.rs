@@ -16,7 +16,7 @@ use crate::settings::Kind;
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 use list::List;
 use metrics::METRICS;
-use probe::{Probe, SharedDurations};
+use probe::{Key, Probe, SharedDurations, SharedInFlight};
 use table::Filesystem;
 
 /// The mounts collector.
@@ -56,7 +56,9 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
             excluded: excluded.into(),
             known: Vec::new(),
             above_limit: Arc::default(),
+            probed: Vec::new(),
             durations: BTreeMap::new(),
+            in_flight: Arc::default(),
         }),
         watcher: None,
     }))
@@ -67,30 +69,52 @@ struct Mounts {
     excluded: Arc<[String]>,
     known: Vec<Filesystem>,
     above_limit: Arc<Mutex<u64>>,
-    durations: BTreeMap<String, SharedDurations>,
+    /// Filesystems with a probe.
+    probed: Vec<Key>,
+    durations: BTreeMap<Key, SharedDurations>,
+    in_flight: SharedInFlight,
+}
+
+impl Mounts {
+    /// The filesystems to probe: those whose probe has not returned, and others in order. A probe of a filesystem that is gone
+    /// and that has not returned still has its thread.
+    fn probed(&self, known: &[Filesystem]) -> Vec<Key> {
+        let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = MOST.saturating_sub(in_flight.len());
+        let visible = known.iter().filter(|f| f.is_visible).map(Filesystem::key);
+        let mut takes_place = || {
+            let rest = room.checked_sub(1);
+            room = rest.unwrap_or_default();
+            rest.is_some()
+        };
+        visible
+            .filter(|key| in_flight.contains(key) || takes_place())
+            .collect()
+    }
 }
 
 impl Devices for Mounts {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
-        self.known = list::read(&self.env, &self.excluded)?;
-        let visible: Vec<&Filesystem> = self.known.iter().filter(|f| f.is_visible).collect();
-        let above = visible.len().saturating_sub(MOST) as u64;
+        (self.known, _) = list::read(&self.env, &self.excluded)?;
+        self.probed = self.probed(&self.known);
+        let visible = self.known.iter().filter(|f| f.is_visible).count();
+        let above = visible.saturating_sub(self.probed.len()) as u64;
         *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner) = above;
         let list = List::new(&self.env, &self.excluded, &self.above_limit);
         let mut devices: Vec<Box<dyn Device>> = vec![Box::new(list)];
         let mut durations = BTreeMap::new();
-        for filesystem in visible.into_iter().take(MOST) {
-            let point = &filesystem.point;
-            let known = self.durations.get(point).cloned().unwrap_or_default();
-            durations.insert(point.clone(), Arc::clone(&known));
-            devices.push(Box::new(Probe::new(&self.env, filesystem, known)));
+        for key in &self.probed {
+            let known = self.durations.get(key).cloned().unwrap_or_default();
+            durations.insert(key.clone(), Arc::clone(&known));
+            devices.push(Box::new(Probe::new(&self.env, key, known, &self.in_flight)));
         }
         self.durations = durations;
         Ok(devices)
     }
 
     fn changed(&mut self) -> bool {
-        list::read(&self.env, &self.excluded).is_ok_and(|now| now != self.known)
+        let now = list::read(&self.env, &self.excluded);
+        now.is_ok_and(|(now, _)| now != self.known || self.probed(&now) != self.probed)
     }
 }
 

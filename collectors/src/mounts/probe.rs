@@ -1,13 +1,13 @@
 //! The probe of one filesystem: the one call that may never return, on the thread of its device.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
 use super::metrics::{AVAILABLE, FREE, INODES, INODES_FREE, PROBE_DURATION, SIZE};
-use super::table::Filesystem;
 use crate::block::Histogram;
 use crate::sys::root;
 use crate::sys::statfs::{self, Figures};
@@ -17,33 +17,63 @@ use crate::{Block, Device, Env, Error, Kind, Subject, SubjectKind};
 pub(super) struct Probe {
     env: Env,
     subject: Subject,
-    point: String,
+    key: Key,
     durations: SharedDurations,
+    in_flight: SharedInFlight,
+}
+
+/// A filesystem: its mount point and its device number.
+pub(super) type Key = (String, String);
+
+/// Probes that have not returned. They outlast a scan, and the filesystem.
+pub(super) type SharedInFlight = Arc<Mutex<BTreeSet<Key>>>;
+
+/// One probe that has not returned.
+struct InFlight<'a>(&'a SharedInFlight, &'a Key);
+
+impl<'a> InFlight<'a> {
+    fn new(all: &'a SharedInFlight, key: &'a Key) -> Self {
+        lock(all).insert(key.clone());
+        Self(all, key)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        lock(self.0).remove(self.1);
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What outlasts a scan: a new list of mounts sets no counter back.
 pub(super) type SharedDurations = Arc<Mutex<Durations>>;
 
 impl Probe {
-    pub(super) fn new(env: &Env, filesystem: &Filesystem, durations: SharedDurations) -> Self {
+    pub(super) fn new(env: &Env, key: &Key, durations: SharedDurations, in_flight: &SharedInFlight) -> Self {
         Self {
             env: env.clone(),
-            subject: Subject::new(SubjectKind::Mount, filesystem.point.as_str()),
-            point: filesystem.point.clone(),
+            subject: Subject::new(SubjectKind::Mount, key.0.as_str()),
+            key: key.clone(),
             durations,
+            in_flight: Arc::clone(in_flight),
         }
     }
 
     /// The figures, and how long they took, in seconds.
     fn figures(&self) -> (Result<Figures, Error>, Option<f64>) {
+        let _in_flight = InFlight::new(&self.in_flight, &self.key);
+        let (point, _) = &self.key;
         if !self.env.is_live() {
-            return match recorded(&self.env, &self.point) {
+            return match recorded(&self.env, point) {
                 Ok((figures, took)) => (Ok(figures), took),
                 Err(error) => (Err(error), None),
             };
         }
         let start = Instant::now();
-        let figures = statfs::figures(Path::new(&self.point)).map_err(|errno| error(&self.point, errno));
+        let figures = statfs::figures(Path::new(point)).map_err(|errno| error(point, errno));
         (figures, Some(start.elapsed().as_secs_f64()))
     }
 }
@@ -53,15 +83,19 @@ impl Device for Probe {
         &self.subject
     }
 
+    fn identity(&self) -> &str {
+        &self.key.1
+    }
+
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let (figures, took) = self.figures();
         // Not while the probe ran, which may never return.
-        let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut durations = lock(&self.durations);
         if let Some(seconds) = took {
             durations.add(seconds);
         }
         let found = figures?;
-        let labels = [self.point.as_str()];
+        let labels = [self.key.0.as_str()];
         // A filesystem without a fixed number of inodes reports 0 of 0.
         let has_inodes = found.inodes > 0;
         out.u64(&SIZE, &labels, found.size);

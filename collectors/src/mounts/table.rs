@@ -6,11 +6,14 @@ use std::path::Path;
 use procfs_core::process::MountInfo;
 
 use super::class::{self, Class};
+use super::probe::Key;
 use crate::text::unescaped_text;
 
 /// One filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filesystem {
+    /// Its device number: another filesystem at the same mount point has another one.
+    pub(super) device: String,
     /// The mount point under which it is probed.
     pub(super) point: String,
     /// Its type.
@@ -21,8 +24,17 @@ pub(super) struct Filesystem {
     pub(super) class: Class,
     /// Whether the superblock is read-only.
     pub(super) is_read_only: bool,
+    /// Whether a user other than root may have mounted it.
+    pub(super) is_of_a_user: bool,
     /// Whether this process sees the same filesystem at that mount point.
     pub(super) is_visible: bool,
+}
+
+impl Filesystem {
+    /// What its probe is known by.
+    pub(super) fn key(&self) -> Key {
+        (self.point.clone(), self.device.clone())
+    }
 }
 
 /// A mount that no other one covers.
@@ -73,8 +85,8 @@ fn mounts(text: &str) -> Vec<Mount> {
         .collect()
 }
 
-/// The filesystems of interest: parallel and network ones first, each in the order of mount points. `own` is the list of
-/// mounts of this process, which its sandbox may change.
+/// The filesystems of interest: parallel and network ones first, those of users last, each in the order of mount points. `own` is
+/// the list of mounts of this process, which its sandbox may change.
 pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Filesystem> {
     let own: BTreeSet<(String, String)> = mounts(own)
         .into_iter()
@@ -85,16 +97,22 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         let Some(class) = class::of(&mount.info.fs_type) else {
             continue;
         };
-        if class::is_excluded(&mount.point, excluded) {
+        let options = &mount.info.super_options;
+        // fusermount lets every user choose mount point, type and source. Without `allow_other` no other user is answered.
+        let is_fuse = mount.info.fs_type.starts_with("fuse.");
+        if class::is_excluded(&mount.point, excluded) || (is_fuse && !options.contains_key("allow_other")) {
             continue;
         }
+        let user = options.get("user_id").and_then(Option::as_deref);
         let place = (mount.point.clone(), mount.device.clone());
         let found = Filesystem {
+            device: mount.device.clone(),
             is_visible: own.contains(&place),
-            fstype: mount.info.fs_type,
-            source: unescaped_text(&mount.info.mount_source.unwrap_or_default()),
+            fstype: mount.info.fs_type.clone(),
+            source: unescaped_text(mount.info.mount_source.as_deref().unwrap_or_default()),
             class,
-            is_read_only: mount.info.super_options.contains_key("ro"),
+            is_read_only: options.contains_key("ro"),
+            is_of_a_user: is_fuse && user != Some("0"),
             point: mount.point,
         };
         // The whole filesystem before a part that is bound elsewhere; then the shortest path.
@@ -110,7 +128,8 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         }
     }
     let mut all: Vec<Filesystem> = best.into_values().map(|(_, _, found)| found).collect();
-    all.sort_by(|a, b| (a.class, &a.point).cmp(&(b.class, &b.point)));
+    // A user must not take a place from a filesystem of the node.
+    all.sort_by(|a, b| (a.is_of_a_user, a.class, &a.point).cmp(&(b.is_of_a_user, b.class, &b.point)));
     all
 }
 
@@ -210,6 +229,19 @@ mod tests {
             (found.len(), found[0].point.as_str(), found[0].is_visible),
             (1, "/data/bind", true)
         );
+    }
+
+    #[test]
+    fn filesystems_of_users_are_last_and_those_that_only_they_may_enter_are_left_out() {
+        let of_user =
+            |n: usize, options: &str| format!("{n} 1 0:{n} / /a{n} rw - fuse.ceph x rw,user_id={options}\n");
+        let lustre = "10 1 0:10 / /lustre rw - lustre 10.2.0.40@o2ib:/scratch rw\n";
+        let mine = of_user(20, "1000,group_id=1000");
+        let shared = of_user(21, "1000,group_id=1000,allow_other");
+        let roots = of_user(22, "0,group_id=0,allow_other");
+        let all = found(&format!("{mine}{shared}{XFS}\n{lustre}{roots}"));
+        let points: Vec<&str> = all.iter().map(|(point, ..)| point.as_str()).collect();
+        assert_eq!(points, ["/a22", "/lustre", "/scratch", "/a21"]);
     }
 
     #[test]

@@ -1,11 +1,15 @@
 #![allow(clippy::disallowed_methods, reason = "a test writes its own recording")]
 
 use std::fs;
+use std::os::unix::fs::symlink;
+
+use testkit::fuse_hang::FuseHang;
 
 use super::*;
 use crate::Block;
 use crate::block::{Part, Value};
 use crate::mounts::metrics::{INODES, OMITTED, PROBE_DURATION, READ_ONLY, SIZE};
+use crate::runner::Runner;
 
 /// A recorded node.
 struct Node {
@@ -31,6 +35,17 @@ impl Node {
 
     fn mounts(&self, mountinfo: &str) {
         self.write("/proc/1/mountinfo", mountinfo);
+    }
+
+    /// Probes of this mount point do not return.
+    fn hangs(&self, point: &str, hang: &FuseHang) {
+        let folder = Env::recorded(self.dir.path()).path(&format!("/statfs{point}"));
+        fs::create_dir_all(&folder).unwrap();
+        symlink(hang.dir().join("figures"), folder.join("figures")).unwrap();
+    }
+
+    fn runner(&mut self) -> Runner {
+        Runner::new(&SPEC, &mut self.source).unwrap()
     }
 
     fn scan(&mut self) -> Vec<Box<dyn Device>> {
@@ -94,6 +109,43 @@ fn at_most_16_filesystems_are_probed_and_the_others_are_counted() {
     assert_eq!(value(&list, &OMITTED, &["hidden"]), Some(Value::U64(0)));
 }
 
+/// As a user makes them with fusermount: the type is an option of theirs.
+fn of_a_user(n: usize, point: &str) -> String {
+    format!("{n} 1 0:{n} / {point} rw - fuse.ceph x rw,user_id=1000,group_id=1000,allow_other\n")
+}
+
+#[test]
+fn filesystems_of_a_user_take_no_probe_from_those_of_the_node() {
+    let users: String = (100..116).map(|n| of_a_user(n, &format!("/a{n}"))).collect();
+    let scratch = "10 1 0:10 / /scratch rw - lustre 10.2.0.40@o2ib:/scratch rw\n";
+    let mut node = Node::new(&(users + scratch));
+    let devices = node.scan();
+    assert_eq!(
+        (devices.len(), devices[1].subject().name.as_str()),
+        (1 + MOST, "/scratch")
+    );
+}
+
+#[test]
+fn a_thousand_filesystems_of_a_user_leave_room_for_the_series_of_the_node() {
+    for (length, listed) in [(100, 256), (1500, 88)] {
+        let point = |n: usize| format!("/{n:0length$}");
+        let users: String = (100..1100).map(|n| of_a_user(n, &point(n))).collect();
+        let mut node = Node::new(&(users + &line(10, "rw")));
+        node.write("/statfs/m10/figures", "1000 600 500 100 90");
+        let mut devices = node.scan();
+        let list = read(&mut devices[0]).unwrap();
+        let labels = list.iter().flat_map(|(series, _)| &series.labels);
+        let bytes: usize = labels.map(|label| label.len()).sum();
+        assert!(bytes < crate::block::MAX_LABEL_BYTES / 2, "{bytes}");
+        let found = list.iter().filter(|(s, _)| s.metric == &READ_ONLY).count();
+        assert_eq!(found, listed);
+        let unlisted = value(&list, &OMITTED, &["unlisted"]);
+        assert_eq!(unlisted, Some(Value::U64(1001 - listed as u64)));
+        assert_eq!(value(&list, &READ_ONLY, &["/m10"]), Some(Value::U64(0)));
+    }
+}
+
 #[test]
 fn a_new_mount_and_one_that_is_gone_are_noticed() {
     let mut node = Node::new(&line(10, "rw"));
@@ -151,4 +203,65 @@ fn counters_of_nfs_are_those_of_the_mount_that_covers_the_others() {
     let requests = block.iter().filter(|(s, _)| s.metric == &metrics::NFS_REQUESTS);
     let requests: Vec<_> = requests.map(|(_, value)| value).collect();
     assert_eq!(requests, [Value::U64(7)]);
+}
+
+/// A filesystem that does not answer. `None`: only root can mount it.
+fn hang() -> Option<(tempfile::TempDir, FuseHang)> {
+    let is_root = nix::unistd::geteuid().is_root();
+    is_root.then(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let hang = FuseHang::mount(dir.path().join("mnt")).unwrap();
+        hang.freeze();
+        (dir, hang)
+    })
+}
+
+/// The mount points that answer one reading.
+fn answers(runner: &mut Runner) -> Vec<String> {
+    let mut answers = Vec::new();
+    runner.read(|reading, _| {
+        if reading.result.is_ok() && reading.subject.kind == crate::SubjectKind::Mount {
+            answers.push(reading.subject.name.clone());
+        }
+    });
+    answers
+}
+
+#[test]
+fn a_probe_that_hangs_does_not_stop_that_of_the_next_filesystem_at_its_mount_point() {
+    let Some((_dir, hang)) = hang() else { return };
+    let mut node = Node::new(&line(10, "rw"));
+    node.hangs("/m10", &hang);
+    let mut runner = node.runner();
+    assert_eq!(answers(&mut runner), [""; 0]);
+    assert_eq!(runner.busy().count(), 1);
+    // umount -l, and a mount from another server.
+    node.mounts("11 1 0:11 / /m10 rw - nfs4 other:/m10 rw\n");
+    let figures = Env::recorded(node.dir.path()).path("/statfs/m10/figures");
+    fs::remove_file(figures).unwrap();
+    node.write("/statfs/m10/figures", "1000 600 500 100 90");
+    assert_eq!(answers(&mut runner), ["/m10"]);
+    assert_eq!(runner.subjects().len(), 2, "the list, and one filesystem");
+    assert_eq!(runner.busy().count(), 1, "the first probe still has its thread");
+}
+
+#[test]
+fn filesystems_that_hang_and_are_gone_keep_at_most_16_threads() {
+    let Some((_dir, hang)) = hang() else { return };
+    let mut node = Node::new("");
+    node.write("/statfs/m99/figures", "1000 600 500 100 90");
+    let mut runner = node.runner();
+    for n in 10..30 {
+        node.hangs(&format!("/m{n}"), &hang);
+        node.mounts(&line(n, "rw"));
+        answers(&mut runner);
+    }
+    assert_eq!(runner.busy().count(), MOST);
+    node.mounts(&line(99, "rw"));
+    assert_eq!(answers(&mut runner), [""; 0], "no thread is left for it");
+    hang.thaw();
+    let start = std::time::Instant::now();
+    while answers(&mut runner) != ["/m99"] {
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
 }

@@ -19,12 +19,23 @@ pub(super) struct Slot {
 /// A device of the list, wherever its slot is.
 struct ListedDevice {
     subject: Subject,
+    /// [`Device::identity`].
+    identity: String,
+    /// Whether the list that was delivered last has it.
+    is_listed: bool,
     /// Its reading is outside of the batch and has not returned: it used up its slice, or an earlier one did.
     stuck: Option<(Instant, i32)>,
     /// The last scan did not find it; it is kept until its reading returns.
     gone: bool,
     /// The object that the last scan found for it, while its reading has not returned.
     next: Option<Box<dyn Device>>,
+}
+
+impl ListedDevice {
+    /// One that has an identity leaves the list when it is gone: another may have taken its name.
+    fn is_shown(&self) -> bool {
+        !self.gone || self.identity.is_empty()
+    }
 }
 
 /// The current work of the reader.
@@ -154,7 +165,16 @@ impl Work {
     }
 
     pub(super) fn list(&self) -> Vec<(Number, Subject)> {
-        self.known.iter().map(|(n, k)| (*n, k.subject.clone())).collect()
+        let shown = self.known.iter().filter(|(_, known)| known.is_shown());
+        shown.map(|(n, k)| (*n, k.subject.clone())).collect()
+    }
+
+    /// The list to deliver.
+    fn deliver_list(&mut self) -> Vec<(Number, Subject)> {
+        for known in self.known.values_mut() {
+            known.is_listed = known.is_shown();
+        }
+        self.list()
     }
 
     pub(super) fn busy(&self) -> Vec<Busy> {
@@ -165,11 +185,12 @@ impl Work {
         });
         let devices = self.known.iter().filter_map(|(number, known)| {
             let (since, tid) = known.stuck?;
-            Some(Busy {
-                what: Late::Device(*number, known.subject.clone()),
-                since,
-                tid,
-            })
+            let what = if known.is_listed {
+                Late::Device(*number, known.subject.clone())
+            } else {
+                Late::Closing
+            };
+            Some(Busy { what, since, tid })
         });
         list.into_iter().chain(devices).collect()
     }
@@ -308,11 +329,10 @@ impl Work {
     /// immediately or when their reading returns.
     fn merge(&mut self, found: Vec<Box<dyn Device>>) -> Vec<Box<dyn Device>> {
         let mut left = Vec::new();
-        let mut numbers: BTreeMap<Subject, Number> = self
-            .known
-            .iter()
-            .map(|(number, known)| (known.subject.clone(), *number))
-            .collect();
+        let key = |known: &ListedDevice| (known.subject.clone(), known.identity.clone());
+        let known = self.known.iter();
+        let mut numbers: BTreeMap<(Subject, String), Number> =
+            known.map(|(number, known)| (key(known), *number)).collect();
         let mut seen = BTreeSet::new();
         for device in found {
             let subject = device.subject().clone();
@@ -322,10 +342,12 @@ impl Work {
                     tracing::warn!(collector, device = %subject, "found twice; the first one is read");
                 }
                 left.push(device);
-            } else if let Some(number) = numbers.remove(&subject) {
-                left.extend(self.keep(number, device));
-            } else {
-                self.add(subject, device);
+                continue;
+            }
+            let identity = device.identity().to_owned();
+            match numbers.remove(&(subject.clone(), identity.clone())) {
+                Some(number) => left.extend(self.keep(number, device)),
+                None => self.add((subject, identity), device),
             }
         }
         for number in numbers.into_values() {
@@ -366,13 +388,16 @@ impl Work {
             (Some(slot), _) => Some(std::mem::replace(&mut slot.device, found)),
             (None, Some(known)) => {
                 known.gone = false;
+                if !known.is_listed {
+                    self.relist = Some(Ok(()));
+                }
                 known.next.replace(found)
             }
             (None, None) => Some(found),
         }
     }
 
-    fn add(&mut self, subject: Subject, device: Box<dyn Device>) {
+    fn add(&mut self, (subject, identity): (Subject, String), device: Box<dyn Device>) {
         let number = self.next_number;
         self.next_number += 1;
         self.relist = Some(Ok(()));
@@ -380,6 +405,8 @@ impl Work {
             number,
             ListedDevice {
                 subject,
+                identity,
+                is_listed: true,
                 stuck: None,
                 gone: false,
                 next: None,
@@ -405,7 +432,8 @@ impl Work {
             left.extend(self.forget(slot.number));
             left.push(slot.device);
         }
-        let listed = self.relist.take().map(|r| r.map(|()| self.list()));
+        let relist = self.relist.take();
+        let listed = relist.map(|relist| relist.map(|()| self.deliver_list()));
         let delivered = std::mem::replace(&mut self.notes.1, true);
         let notes = (!delivered).then(|| self.notes.0.clone()).flatten();
         Delivery {

@@ -24,20 +24,24 @@ pub(crate) struct Figures {
 }
 
 /// Asks the filesystem at a mount point. The call returns when the filesystem answers, which may be never. O_PATH mounts
-/// nothing where an automounter waits.
+/// nothing where an automounter waits; with O_DIRECTORY it would (fs/namei.c, `follow_automount`).
 ///
 /// # Errors
-/// Of open(2) and fstatfs(2); `ENOENT` if only an automounter is there.
+/// Of open(2) and fstatfs(2); `ENOENT` if only an automounter is there; `EACCES` if a FUSE filesystem is not this user's.
 pub(crate) fn figures(point: &Path) -> Result<Figures, Errno> {
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
+        .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
         .open(point)
         .map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
     if fstatfs(&file)?.filesystem_type() == AUTOFS_SUPER_MAGIC {
         return Err(Errno::ENOENT);
     }
     let found = fstatvfs(&file)?;
+    // Other users than that of the mount get zeros, and no server is asked (fs/fuse/inode.c, `fuse_statfs`).
+    if found.fragment_size() == 0 {
+        return Err(Errno::EACCES);
+    }
     let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
     Ok(Figures {
         size: bytes(found.blocks()),
@@ -50,6 +54,13 @@ pub(crate) fn figures(point: &Path) -> Result<Figures, Errno> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd as _;
+    use std::thread;
+
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+
     use super::*;
 
     #[test]
@@ -63,5 +74,61 @@ mod tests {
     #[test]
     fn a_path_that_is_not_there_is_an_error() {
         assert_eq!(figures(Path::new("/does/not/exist")), Err(Errno::ENOENT));
+    }
+
+    /// Runs on a thread with its own mounts, which end with it. Only root can.
+    fn with_own_mounts(run: impl FnOnce() + Send) {
+        let own = || {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
+            run();
+        };
+        if nix::unistd::geteuid().is_root() {
+            thread::scope(|scope| scope.spawn(own).join().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_fuse_filesystem_of_another_user_is_denied_and_not_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        with_own_mounts(|| {
+            // Nothing answers: a request to the server would hang.
+            let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
+            let options = format!(
+                "fd={},rootmode=40000,user_id=1000,group_id=1000",
+                device.as_raw_fd()
+            );
+            let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
+            mount(
+                Some("fuse"),
+                dir.path(),
+                Some("fuse"),
+                flags,
+                Some(options.as_str()),
+            )
+            .unwrap();
+            assert_eq!(figures(dir.path()), Err(Errno::EACCES));
+        });
+    }
+
+    #[test]
+    fn nothing_is_mounted_where_an_automounter_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        with_own_mounts(|| {
+            let none = None::<&str>;
+            mount(none, dir.path(), Some("debugfs"), MsFlags::empty(), none).unwrap();
+            let count = || {
+                let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+                mounts.lines().count()
+            };
+            let before = count();
+            // The kernel mounts tracefs there when a path leads into it.
+            let waits = dir.path().join("tracing");
+            figures(&waits).unwrap();
+            assert_eq!(count(), before);
+            std::fs::read_dir(&waits).unwrap();
+            assert_eq!(count(), before + 1);
+        });
     }
 }

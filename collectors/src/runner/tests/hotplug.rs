@@ -12,6 +12,8 @@ pub(super) struct Bus(Arc<Mutex<State>>);
 pub(super) struct State {
     plugged: Vec<(&'static str, Arc<AtomicUsize>)>,
     pub changed: bool,
+    /// The identity of the devices that the next scans find.
+    pub identity: &'static str,
     pub scans: usize,
     /// The result of the next scans.
     fault: Option<Fault>,
@@ -99,6 +101,7 @@ impl Devices for Bus {
                 end: end.map(|at| state.ends.remove(at).1),
                 subject: Subject::gpu(name),
                 name,
+                identity: state.identity,
                 readings,
                 gate: gate.map(|at| state.gates.remove(at).1),
             }));
@@ -117,6 +120,7 @@ struct Plugged {
     end: Option<End>,
     subject: Subject,
     name: &'static str,
+    identity: &'static str,
     readings: Arc<AtomicUsize>,
     gate: Option<Receiver<()>>,
 }
@@ -124,6 +128,10 @@ struct Plugged {
 impl Device for Plugged {
     fn subject(&self) -> &Subject {
         &self.subject
+    }
+
+    fn identity(&self) -> &str {
+        self.identity
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
@@ -335,6 +343,73 @@ fn a_stuck_device_that_is_found_again_is_read_through_the_new_object_once_it_com
     assert_eq!(old.load(Ordering::Relaxed), 1);
     assert_eq!(runner.subjects(), [(0, Subject::gpu("a"))]);
     until("the old one is closed", || bus.state().closed == 1);
+}
+
+/// A runner of the device `a`, whose reading does not return before the sender is dropped.
+fn stuck_with_identity(bus: &Bus) -> (Sender<()>, Runner) {
+    let (open, gate) = channel();
+    bus.state().gates.push(("a", gate));
+    bus.state().identity = "1";
+    bus.plug("a");
+    let mut runner = bus.runner(&HASTY);
+    until_busy(&mut runner, &["a"]);
+    (open, runner)
+}
+
+#[test]
+fn a_device_with_another_identity_does_not_wait_for_the_stuck_one_of_its_name() {
+    let bus = Bus::default();
+    let (open, mut runner) = stuck_with_identity(&bus);
+    bus.state().identity = "2";
+    bus.state().changed = true;
+    let mut lists = Vec::new();
+    until("the new one is read", || {
+        let observed = observe(&mut runner);
+        lists.extend(observed.lists);
+        observed.read == names(&[(1, "a")])
+    });
+    assert_eq!(lists, [Ok(names(&[(1, "a")]))]);
+    assert_eq!(busy(&runner), ["closing"], "the thread is still there");
+
+    drop(open);
+    until("the old one is closed", || {
+        assert!(!observe(&mut runner).read.contains(&(0, "a".to_owned())));
+        bus.state().closed == 1
+    });
+    assert_eq!(runner.subjects(), [(1, Subject::gpu("a"))]);
+    assert_eq!(busy(&runner), [""; 0]);
+}
+
+#[test]
+fn a_stuck_device_with_an_identity_leaves_the_list_and_is_the_same_when_it_is_found_again() {
+    let bus = Bus::default();
+    let (open, mut runner) = stuck_with_identity(&bus);
+    bus.unplug("a");
+    until("it has left the list", || {
+        observe(&mut runner).lists.last() == Some(&Ok(Vec::new()))
+    });
+    assert_eq!(busy(&runner), ["closing"]);
+    bus.plug("a");
+    until("it is listed", || {
+        observe(&mut runner).lists.last() == Some(&Ok(names(&[(0, "a")])))
+    });
+    assert_eq!(busy(&runner), ["a"], "it has one thread");
+    drop(open);
+    until("it answers", || observe(&mut runner).read == names(&[(0, "a")]));
+}
+
+#[test]
+fn a_quiet_device_with_another_identity_is_another_one() {
+    let bus = Bus::default();
+    bus.state().identity = "1";
+    bus.plug("a");
+    let mut runner = bus.runner(&PATIENT);
+    observe(&mut runner);
+    bus.state().identity = "2";
+    bus.state().changed = true;
+    let observed = observe(&mut runner);
+    assert_eq!(observed.lists, [Ok(names(&[(1, "a")]))]);
+    assert_eq!(observed.read, names(&[(1, "a")]));
 }
 
 #[test]
