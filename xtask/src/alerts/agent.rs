@@ -235,4 +235,5 @@ unless on (cluster, instance)
             silent: None,
         },
     ],
+    more: &[],
 };

@@ -57,4 +57,5 @@ and on (cluster, jobid)
             at: "120m",
         }),
     }],
+    more: &[],
 };
