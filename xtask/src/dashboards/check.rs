@@ -81,24 +81,29 @@ fn overlaps(dashboard: &Dashboard) -> Vec<String> {
     problems
 }
 
+/// A query as promtool reads it: everything is selected.
+pub(super) fn whole(expr: &str) -> String {
+    let mut text = json::query(expr);
+    for (variable, value) in [
+        ("$__rate_interval", "5m"),
+        ("$__range_s", "3600"),
+        ("$__range", "1h"),
+        ("$cluster", ".*"),
+        ("$instance", ".*"),
+        ("$gpu", ".*"),
+        ("$jobid", ".*"),
+    ] {
+        text = text.replace(variable, value);
+    }
+    text
+}
+
 /// Every query as a recording rule, with values in place of variables.
 pub(super) fn as_rules(all: &[&Dashboard]) -> String {
     let mut out = String::from("groups:\n  - name: queries\n    rules:\n");
     let queries = all.iter().flat_map(|d| panels(d)).flat_map(|panel| panel.queries);
     for (number, (expr, _)) in queries.enumerate() {
-        let mut text = json::query(expr);
-        for (variable, value) in [
-            ("$__rate_interval", "5m"),
-            ("$__range_s", "3600"),
-            ("$__range", "1h"),
-            ("$cluster", ".*"),
-            ("$instance", ".*"),
-            ("$gpu", ".*"),
-            ("$jobid", ".*"),
-        ] {
-            text = text.replace(variable, value);
-        }
-        let text = Value::from(text);
+        let text = Value::from(whole(expr));
         writeln!(out, "      - record: query:number{number}\n        expr: {text}").ok();
     }
     out

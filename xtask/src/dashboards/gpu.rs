@@ -50,14 +50,14 @@ pub(super) static FLEET: Dashboard = Dashboard {
             panels: &[
                 Panel {
                     title: "Utilization",
-                    description: "Average, and the share of GPUs with a job.",
+                    description: "Average, and the share of GPUs with a job. A job on an instance of a GPU counts as a part of that GPU.",
                     unit: "percentunit",
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[
                         ("avg(gpu_utilization_ratio{%n})", "utilization"),
                         (
-                            "sum(slurm_job_gpu_share_ratio{%n}) / count(gpu_up{%n})",
+                            "sum(sum by (cluster, instance, gpu) (slurm_job_gpu_share_ratio{%n}) / (count by (cluster, instance, gpu) (gpu_instance_info{%n}) or count by (cluster, instance, gpu) (gpu_up{%n}))) / count(gpu_up{%n})",
                             "allocated",
                         ),
                     ],
@@ -310,7 +310,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "GPUs",
-                    description: "GPUs of the job; a shard counts as a fraction.",
+                    description: "GPUs of the job; a shard counts as a fraction, a GPU instance as one.",
                     unit: "short",
                     kind: Kind::Stat(None),
                     width: 6,
@@ -318,12 +318,12 @@ pub(super) static JOB: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "GPUs busy",
-                    description: "Busy share of the time of its GPUs.",
+                    description: "Busy share of the time of its GPUs. GPU instances report none and are omitted.",
                     unit: "percentunit",
                     kind: Kind::Stat(None),
                     width: 6,
                     queries: &[(
-                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum(rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum(rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]) and rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
                         "",
                     )],
                 },
@@ -342,18 +342,18 @@ pub(super) static JOB: Dashboard = Dashboard {
             panels: &[
                 Panel {
                     title: "GPUs busy, by node",
-                    description: "A node that lags holds up the others.",
+                    description: "A node that lags holds up the others. GPU instances report no utilization and are omitted.",
                     unit: "percentunit",
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (instance) (rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum by (instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (instance) (rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]) and rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
                         "{{instance}}",
                     )],
                 },
                 Panel {
                     title: "Power",
-                    description: "Power of its GPUs, by node.",
+                    description: "Power of its GPUs, by node, without GPU instances.",
                     unit: "watt",
                     kind: Kind::Lines,
                     width: 12,

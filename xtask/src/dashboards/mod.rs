@@ -1,5 +1,6 @@
-//! `cargo xtask dashboards`: writes the Grafana dashboards from one table, and has promtool parse their queries.
+//! `cargo xtask dashboards`: writes the Grafana dashboards from one table, and has promtool parse and test their queries.
 
+mod cases;
 mod check;
 mod fabric;
 mod fleet;
@@ -75,10 +76,10 @@ static DASHBOARDS: &[&Dashboard] = &[
     &node::AGENT,
 ];
 
-/// Writes the files; with `check`, fails if one differs. Then promtool parses every query.
+/// Writes the files; with `check`, fails if one differs. Then promtool parses every query and tests some.
 ///
 /// # Errors
-/// When a file differs, a panel breaks the rules of this repository, or a query cannot be parsed.
+/// When a file differs, a panel breaks the rules of this repository, a query cannot be parsed, or a test of promtool fails.
 pub(crate) fn run(check: bool) -> Result<()> {
     let root = cmd::root();
     let public = fs::read_to_string(root.join("docs/public-interface.txt"))?;
@@ -95,7 +96,12 @@ pub(crate) fn run(check: bool) -> Result<()> {
         }
     }
     deps::install(&["prometheus"])?;
-    let mut rules = tempfile::Builder::new().suffix(".yml").tempfile()?;
-    rules.write_all(check::as_rules(DASHBOARDS).as_bytes())?;
-    cmd::run(cmd::program("promtool", &["check", "rules"]).arg(rules.path()))
+    let promtool = |task: &str, text: &str| {
+        let mut file = tempfile::Builder::new().suffix(".yml").tempfile()?;
+        file.write_all(text.as_bytes())?;
+        cmd::run(cmd::program("promtool", &[task, "rules"]).arg(file.path()))
+    };
+    promtool("check", &check::as_rules(DASHBOARDS))?;
+    let page = fs::read_to_string(root.join(cases::DIVIDED))?;
+    promtool("test", &cases::tests(DASHBOARDS, &page)?)
 }
