@@ -28,10 +28,16 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
             if panel.queries.is_empty() || panel.width == 0 || panel.width > 24 {
                 say("needs a query and a width of 1 to 24".to_owned());
             }
-            for (expr, _) in panel.queries {
+            for (expr, legend) in panel.queries {
+                if legend.contains("{{gpu}}") {
+                    say(format!(
+                        "the legend {legend} shows UUIDs: use %i and {{{{index}}}}"
+                    ));
+                }
                 for (mark, needs) in [
                     ("%n", Variable::Instance),
                     ("%g", Variable::Gpu),
+                    ("%i", Variable::Instance),
                     ("$jobid", Variable::Job),
                 ] {
                     if expr.contains(mark) && !dashboard.variables.contains(&needs) {
@@ -136,7 +142,7 @@ mod tests {
                     unit: "short",
                     kind: Kind::Lines,
                     width: 30,
-                    queries: &[("gpu_nothing{%g}", "")],
+                    queries: &[("gpu_nothing{%g}", "{{gpu}}")],
                 }],
             }],
         };
@@ -146,6 +152,7 @@ mod tests {
             "width",
             "%g needs the variable Gpu",
             "gpu_nothing is no core metric",
+            "shows UUIDs",
             "covers",
         ] {
             assert!(found.contains(part), "{part}: {found}");

@@ -189,9 +189,15 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[
-                        ("gpu_utilization_ratio{%g}", "kernel {{gpu}}"),
-                        ("gpu_sm_active_ratio{%g}", "SM {{gpu}}"),
-                        ("gpu_tensor_active_ratio{%g}", "tensor {{gpu}}"),
+                        ("gpu_utilization_ratio{%g}%i", "{{instance}} GPU {{index}} kernel"),
+                        (
+                            "gpu_sm_active_ratio{%g}%i",
+                            "{{instance}} GPU {{index}} SM {{gpu_instance}}",
+                        ),
+                        (
+                            "gpu_tensor_active_ratio{%g}%i",
+                            "{{instance}} GPU {{index}} tensor {{gpu_instance}}",
+                        ),
                     ],
                 },
                 Panel {
@@ -201,8 +207,14 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[
-                        ("gpu_memory_used_bytes{%g}", "used {{gpu}} {{gpu_instance}}"),
-                        ("gpu_memory_total_bytes{%g}", "total {{gpu}} {{gpu_instance}}"),
+                        (
+                            "gpu_memory_used_bytes{%g}%i",
+                            "{{instance}} GPU {{index}} used {{gpu_instance}}",
+                        ),
+                        (
+                            "gpu_memory_total_bytes{%g}%i",
+                            "{{instance}} GPU {{index}} total {{gpu_instance}}",
+                        ),
                     ],
                 },
                 Panel {
@@ -212,8 +224,8 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[
-                        ("gpu_power_watts{%g}", "{{gpu}}"),
-                        ("gpu_power_limit_watts{%g}", "limit {{gpu}}"),
+                        ("gpu_power_watts{%g}%i", "{{instance}} GPU {{index}}"),
+                        ("gpu_power_limit_watts{%g}%i", "{{instance}} GPU {{index}} limit"),
                     ],
                 },
                 Panel {
@@ -223,9 +235,15 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[
-                        ("gpu_temperature_celsius{%g}", "die {{gpu}}"),
-                        ("gpu_memory_temperature_celsius{%g}", "memory {{gpu}}"),
-                        ("gpu_temperature_slowdown_celsius{%g}", "slow-down {{gpu}}"),
+                        ("gpu_temperature_celsius{%g}%i", "{{instance}} GPU {{index}} die"),
+                        (
+                            "gpu_memory_temperature_celsius{%g}%i",
+                            "{{instance}} GPU {{index}} memory",
+                        ),
+                        (
+                            "gpu_temperature_slowdown_celsius{%g}%i",
+                            "{{instance}} GPU {{index}} slow-down",
+                        ),
                     ],
                 },
                 Panel {
@@ -234,7 +252,7 @@ pub(super) static GPU: Dashboard = Dashboard {
                     unit: "hertz",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_clock_hertz{%g}", "{{clock}} {{gpu}}")],
+                    queries: &[("gpu_clock_hertz{%g}%i", "{{instance}} GPU {{index}} {{clock}}")],
                 },
             ],
         },
@@ -249,12 +267,12 @@ pub(super) static GPU: Dashboard = Dashboard {
                     width: 8,
                     queries: &[
                         (
-                            "rate(gpu_nvlink_transmit_bytes_total{%g}[$__rate_interval])",
-                            "sent {{gpu}}",
+                            "rate(gpu_nvlink_transmit_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} sent",
                         ),
                         (
-                            "rate(gpu_nvlink_receive_bytes_total{%g}[$__rate_interval])",
-                            "received {{gpu}}",
+                            "rate(gpu_nvlink_receive_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} received",
                         ),
                     ],
                 },
@@ -266,12 +284,12 @@ pub(super) static GPU: Dashboard = Dashboard {
                     width: 8,
                     queries: &[
                         (
-                            "rate(gpu_pcie_transmit_bytes_total{%g}[$__rate_interval])",
-                            "sent {{gpu}}",
+                            "rate(gpu_pcie_transmit_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} sent",
                         ),
                         (
-                            "rate(gpu_pcie_receive_bytes_total{%g}[$__rate_interval])",
-                            "received {{gpu}}",
+                            "rate(gpu_pcie_receive_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} received",
                         ),
                     ],
                 },
@@ -281,7 +299,10 @@ pub(super) static GPU: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_ecc_errors_total{%g,scope=\"volatile\"}", "{{kind}} {{gpu}}")],
+                    queries: &[(
+                        "gpu_ecc_errors_total{%g,scope=\"volatile\"}%i",
+                        "{{instance}} GPU {{index}} {{kind}}",
+                    )],
                 },
             ],
         },

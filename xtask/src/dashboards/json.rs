@@ -25,7 +25,10 @@ pub(super) fn query(expr: &str) -> String {
     let cluster = "cluster=~\"$cluster\"";
     let node = format!("{cluster},instance=~\"$instance\"");
     let gpu = format!("{node},gpu=~\"$gpu\"");
-    expr.replace("%g", &gpu)
+    // A GPU's label is its UUID: legends show its index. `max` merges the series of a driver before and after an update.
+    let index = " * on (cluster, instance, gpu) group_left (index) max by (cluster, instance, gpu, index) (gpu_info{%n})";
+    expr.replace("%i", index)
+        .replace("%g", &gpu)
         .replace("%n", &node)
         .replace("%c", cluster)
 }

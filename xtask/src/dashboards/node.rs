@@ -62,7 +62,7 @@ pub(super) static NODE: Dashboard = Dashboard {
                     unit: "percentunit",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_utilization_ratio{%n}", "{{instance}} {{gpu}}")],
+                    queries: &[("gpu_utilization_ratio{%n}%i", "{{instance}} GPU {{index}}")],
                 },
                 Panel {
                     title: "Power",
@@ -70,7 +70,7 @@ pub(super) static NODE: Dashboard = Dashboard {
                     unit: "watt",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_power_watts{%n}", "{{instance}} {{gpu}}")],
+                    queries: &[("gpu_power_watts{%n}%i", "{{instance}} GPU {{index}}")],
                 },
                 Panel {
                     title: "Temperature",
@@ -78,7 +78,7 @@ pub(super) static NODE: Dashboard = Dashboard {
                     unit: "celsius",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_temperature_celsius{%n}", "{{instance}} {{gpu}}")],
+                    queries: &[("gpu_temperature_celsius{%n}%i", "{{instance}} GPU {{index}}")],
                 },
             ],
         },
