@@ -226,11 +226,23 @@ fn defaults(panel: &Panel) -> Value {
         defaults["custom"] = json!({
             "drawStyle": "line",
             "lineWidth": 1,
-            "fillOpacity": 10,
-            "showPoints": "never",
+            // Fills of many lines on each other have a colour of their own.
+            "fillOpacity": 0,
+            // Shows a value between gaps, which no line does.
+            "showPoints": "auto",
             // A value that could not be read is a gap.
             "spanNulls": false
         });
+        // Else a small change fills the axis. Temperatures and clocks have no useful zero.
+        if !matches!(panel.unit, "celsius" | "hertz") {
+            defaults["custom"]["axisSoftMin"] = json!(0);
+        }
+        // The axis of zeros only: Grafana's is 0 to 100, which is 10000 % of a ratio.
+        match panel.unit {
+            "percentunit" => defaults["custom"]["axisSoftMax"] = json!(0.01),
+            "short" => defaults["custom"]["axisSoftMax"] = json!(1),
+            _ => {}
+        }
     }
     defaults
 }
@@ -250,4 +262,37 @@ fn overrides(panel: &Panel) -> Value {
             }]
         }]
     }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(kind: Kind, unit: &'static str) -> Panel {
+        Panel {
+            title: "t",
+            description: "d",
+            unit,
+            kind,
+            width: 12,
+            queries: &[("up{%n}", "")],
+        }
+    }
+
+    #[test]
+    fn an_axis_begins_at_zero_and_that_of_zeros_is_short() {
+        let of = |unit| defaults(&panel(Kind::Lines, unit))["custom"].clone();
+        assert_eq!(
+            (
+                &of("percentunit")["axisSoftMin"],
+                &of("percentunit")["axisSoftMax"]
+            ),
+            (&json!(0), &json!(0.01))
+        );
+        assert_eq!(
+            (&of("Bps")["axisSoftMin"], &of("Bps")["axisSoftMax"]),
+            (&json!(0), &Value::Null)
+        );
+        assert_eq!(of("celsius")["axisSoftMin"], Value::Null);
+    }
 }
