@@ -34,6 +34,9 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
                         "the legend {legend} shows UUIDs: use %i and {{{{index}}}}"
                     ));
                 }
+                if expr.contains("histogram_quantile(") && !expr.ends_with(">= 0") {
+                    say("a quantile of no observation is NaN: end it with `>= 0`".to_owned());
+                }
                 for (mark, needs) in [
                     ("%n", Variable::Instance),
                     ("%g", Variable::Gpu),

@@ -234,7 +234,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "histogram_quantile(0.99, sum by (page, le) (rate(nodewarden_scrape_duration_seconds_bucket{%n}[$__rate_interval])))",
+                        "histogram_quantile(0.99, sum by (page, le) (rate(nodewarden_scrape_duration_seconds_bucket{%n}[$__rate_interval]))) >= 0",
                         "{{page}}",
                     )],
                 },
