@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Dashboard, Panel, Variable, json};
+use super::{Dashboard, Kind, Panel, Variable, json};
 use crate::alerts::{core_metrics, metrics, records};
 
 /// The problems of the table. `public`: docs/public-interface.txt.
@@ -33,6 +33,9 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
                     say(format!(
                         "the legend {legend} shows UUIDs: use %i and {{{{index}}}}"
                     ));
+                }
+                if panel.kind != Kind::Lines && expr.contains("increase(") && !expr.starts_with("round(") {
+                    say("an increase is extrapolated, 1 event is 1.03: round it".to_owned());
                 }
                 if expr.contains("histogram_quantile(") && !expr.ends_with(">= 0") {
                     say("a quantile of no observation is NaN: end it with `>= 0`".to_owned());
@@ -121,7 +124,7 @@ pub(super) fn as_rules(all: &[&Dashboard]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dashboards::{DASHBOARDS, Kind, Row};
+    use crate::dashboards::{DASHBOARDS, Row};
 
     #[test]
     fn the_table_follows_the_rules() {

@@ -99,7 +99,7 @@ pub(super) static CLUSTER: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Table,
                     width: 12,
-                    queries: &[("count by (cluster, vendor, name, driver) (gpu_info{%c})", "")],
+                    queries: &[("count by (cluster, vendor, name, driver) (gpu_info{%c})", "GPUs")],
                 },
                 Panel {
                     title: "Nodes by version of nodewarden",
@@ -107,7 +107,7 @@ pub(super) static CLUSTER: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Table,
                     width: 12,
-                    queries: &[("count by (cluster, version) (nodewarden_build_info{%c})", "")],
+                    queries: &[("count by (cluster, version) (nodewarden_build_info{%c})", "nodes")],
                 },
             ],
         },
@@ -149,8 +149,8 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                     kind: Kind::Table,
                     width: 12,
                     queries: &[(
-                        "sum by (check) (increase(nodewarden_drains_total{%n}[$__range])) > 0",
-                        "",
+                        "round(sum by (check) (increase(nodewarden_drains_total{%n}[$__range]))) > 0",
+                        "drains",
                     )],
                 },
                 Panel {
@@ -160,8 +160,8 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                     kind: Kind::Table,
                     width: 12,
                     queries: &[(
-                        "sum by (check) (increase(nodewarden_would_drain_total{%n}[$__range])) > 0",
-                        "",
+                        "round(sum by (check) (increase(nodewarden_would_drain_total{%n}[$__range]))) > 0",
+                        "drains",
                     )],
                 },
             ],
@@ -209,8 +209,8 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                     kind: Kind::Table,
                     width: 24,
                     queries: &[(
-                        "1000 * nodewarden_incident_start_timestamp_seconds{%n} and on (cluster, instance, incident) nodewarden_incident_acknowledged{%n} == 0",
-                        "",
+                        "1000 * nodewarden_incident_start_timestamp_seconds{%n} * on (cluster, instance, incident) group_left (check, subject_kind, subject) nodewarden_incident_info{%n} and on (cluster, instance, incident) nodewarden_incident_acknowledged{%n} == 0",
+                        "start",
                     )],
                 },
                 Panel {
@@ -219,7 +219,7 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Table,
                     width: 24,
-                    queries: &[("host_kernel_events_total{%n} > 0", "")],
+                    queries: &[("host_kernel_events_total{%n} > 0", "events")],
                 },
             ],
         },

@@ -121,7 +121,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     width: 12,
                     queries: &[(
                         "gpu_xid_errors_total{%n} and on (cluster, instance, gpu, xid) gpu_xid_last_timestamp_seconds{%n} > time() - $__range_s",
-                        "",
+                        "errors",
                     )],
                 },
                 Panel {
@@ -132,18 +132,18 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     width: 12,
                     queries: &[(
                         "gpu_ecc_errors_total{%n,kind=\"uncorrected\",scope=\"aggregate\"} > 0",
-                        "",
+                        "errors",
                     )],
                 },
                 Panel {
                     title: "Waiting for a reset",
-                    description: "GPUs with a row remapping that needs a reset, or whose driver asks for an action.",
+                    description: "GPUs with a row remapping that needs a reset, or whose driver asks for a recovery action: 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX, 6 reset the bus, 7 reboot the system.",
                     unit: "short",
                     kind: Kind::Table,
                     width: 12,
                     queries: &[(
-                        "gpu_row_remap_pending{%n} == 1 or gpu_recovery_action{%n} > 0",
-                        "",
+                        "label_replace(gpu_row_remap_pending{%n} == 1, \"cause\", \"row remapping\", \"\", \"\") or label_replace(gpu_recovery_action{%n} > 0, \"cause\", \"recovery action\", \"\", \"\")",
+                        "value",
                     )],
                 },
                 Panel {
@@ -153,8 +153,8 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     kind: Kind::Table,
                     width: 12,
                     queries: &[(
-                        "sum by (cluster, instance, gpu, kind) (increase(gpu_nvlink_errors_total{%n}[$__range])) > 0",
-                        "",
+                        "round(sum by (cluster, instance, gpu, kind) (increase(gpu_nvlink_errors_total{%n}[$__range]))) > 0",
+                        "errors",
                     )],
                 },
             ],

@@ -1,7 +1,7 @@
 //! The table as Grafana's JSON.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Dashboard, Kind, Panel, Variable};
 
@@ -190,11 +190,7 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
         Kind::Table => (
             "table",
             json!({ "showHeader": true, "cellHeight": "sm" }),
-            // The time of the query and labels that every row has say nothing.
-            json!([{
-                "id": "organize",
-                "options": { "excludeByName": { "Time": true, "__name__": true, "job": true }, "indexByName": {}, "renameByName": {} }
-            }]),
+            json!([columns(panel)]),
         ),
     };
     json!({
@@ -208,6 +204,37 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
         "options": options,
         "transformations": transformations,
         "fieldConfig": { "defaults": defaults(panel), "overrides": overrides(panel) },
+    })
+}
+
+/// The columns of a table: first where, then what, then other labels, and the value.
+fn columns(panel: &Panel) -> Value {
+    const FIRST: [&str; 10] = [
+        "cluster",
+        "instance",
+        "check",
+        "collector",
+        "subject_kind",
+        "subject",
+        "gpu",
+        "index",
+        "name",
+        "driver",
+    ];
+    let places: Map<String, Value> = (0u32..)
+        .zip(FIRST)
+        .map(|(at, name)| (name.to_owned(), at.into()))
+        .collect();
+    // The time of the query and labels that every row has say nothing, nor does the 1 of an info metric.
+    let mut hidden = json!({ "Time": true, "__name__": true, "job": true });
+    let mut names = json!({});
+    match panel.queries.first() {
+        Some((_, "")) | None => hidden["Value"] = json!(true),
+        Some((_, heading)) => names["Value"] = json!(heading),
+    }
+    json!({
+        "id": "organize",
+        "options": { "excludeByName": hidden, "indexByName": places, "renameByName": names }
     })
 }
 
@@ -247,12 +274,26 @@ fn defaults(panel: &Panel) -> Value {
     defaults
 }
 
+/// Pixels of columns: Grafana's are equal and not below 150, which cuts UUIDs and hides the last columns.
+const WIDTHS: [(&str, u32); 10] = [
+    ("cluster", 90),
+    ("instance", 120),
+    ("subject_kind", 110),
+    ("subject", 350),
+    ("gpu", 350),
+    ("index", 70),
+    ("name", 220),
+    ("driver", 110),
+    ("vendor", 90),
+    ("xid", 70),
+];
+
 /// In tables, a node leads to its dashboard.
 fn overrides(panel: &Panel) -> Value {
     if panel.kind != Kind::Table {
         return json!([]);
     }
-    json!([{
+    let mut list = json!([{
         "matcher": { "id": "byName", "options": "instance" },
         "properties": [{
             "id": "links",
@@ -261,7 +302,16 @@ fn overrides(panel: &Panel) -> Value {
                 "url": "/d/nodewarden-node?${datasource:queryparam}&${cluster:queryparam}&var-instance=${__value.text}&${__url_time_range}"
             }]
         }]
-    }])
+    }]);
+    if let Some(list) = list.as_array_mut() {
+        list.extend(WIDTHS.map(|(name, width)| {
+            json!({
+                "matcher": { "id": "byName", "options": name },
+                "properties": [{ "id": "custom.width", "value": width }]
+            })
+        }));
+    }
+    list
 }
 
 #[cfg(test)]
@@ -294,5 +344,20 @@ mod tests {
             (&json!(0), &Value::Null)
         );
         assert_eq!(of("celsius")["axisSoftMin"], Value::Null);
+    }
+
+    #[test]
+    fn a_table_shows_a_value_that_has_a_heading() {
+        let of = |heading| {
+            columns(&Panel {
+                queries: vec![("up{%n}", heading)].leak(),
+                ..panel(Kind::Table, "short")
+            })["options"]
+                .clone()
+        };
+        assert_eq!(of("")["excludeByName"]["Value"], json!(true));
+        assert_eq!(of("nodes")["excludeByName"]["Value"], Value::Null);
+        assert_eq!(of("nodes")["renameByName"]["Value"], json!("nodes"));
+        assert_eq!(of("nodes")["indexByName"]["instance"], json!(1));
     }
 }

@@ -49,7 +49,7 @@ struct Panel {
     kind: Kind,
     /// Of 24 columns.
     width: u8,
-    /// Query and legend. `%c` selects the cluster, `%n` the node too, `%g` the GPU too; `%i` adds the GPU's index.
+    /// Query and legend, or a table's query and the heading of its value: without one, the value is hidden. `%c` selects the cluster, `%n` the node too, `%g` the GPU too; `%i` adds the GPU's index.
     queries: &'static [(&'static str, &'static str)],
 }
 

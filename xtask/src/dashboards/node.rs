@@ -167,7 +167,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
                     description: "Collectors that could not read everything.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 8,
                     queries: &[("nodewarden_collector_up{%n} == 0", "")],
                 },
                 Panel {
@@ -175,7 +175,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
                     description: "The reason of each.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 16,
                     queries: &[("nodewarden_device_error_info{%n}", "")],
                 },
                 Panel {
