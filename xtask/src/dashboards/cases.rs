@@ -1,4 +1,4 @@
-//! Panels whose numbers promtool calculates, on nodes with divided GPUs.
+//! Panels whose numbers promtool calculates: an unknown verdict, and shares of divided GPUs.
 
 use std::fmt::Write;
 
@@ -31,6 +31,22 @@ enum Series {
     These(&'static [(&'static str, &'static str)]),
 }
 
+/// A node on which nodewarden cannot tell.
+const UNKNOWN: &[(&str, &str)] = &[
+    (
+        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="healthy"}"#,
+        "0x20",
+    ),
+    (
+        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unhealthy"}"#,
+        "0x20",
+    ),
+    (
+        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unknown"}"#,
+        "1x20",
+    ),
+];
+
 /// A job with a GPU that is always busy, and 2 instances.
 const MIXED: &[(&str, &str)] = &[
     (
@@ -52,6 +68,13 @@ const MIXED: &[(&str, &str)] = &[
 ];
 
 static CASES: &[Case] = &[
+    Case {
+        uid: "nodewarden-node",
+        title: "Verdict",
+        legend: "",
+        series: Series::These(UNKNOWN),
+        expected: &[("{}", 1.0)],
+    },
     Case {
         uid: "nodewarden-gpus",
         title: "Utilization",

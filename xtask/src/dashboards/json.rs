@@ -135,7 +135,7 @@ fn panels(of: &Dashboard) -> Vec<Value> {
             if x + width > COLUMNS {
                 (x, y, height) = (0, y + height, 0);
             }
-            let tall = if matches!(panel.kind, Kind::Stat(_)) {
+            let tall = if matches!(panel.kind, Kind::Stat(_) | Kind::Word(_)) {
                 STAT_HEIGHT
             } else {
                 HEIGHT
@@ -167,12 +167,12 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
         })
         .collect();
     let (kind, options, transformations) = match panel.kind {
-        Kind::Stat(_) => (
+        Kind::Stat(_) | Kind::Word(_) => (
             "stat",
             json!({
                 "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
                 "colorMode": "value",
-                "graphMode": "area",
+                "graphMode": if matches!(panel.kind, Kind::Word(_)) { "none" } else { "area" },
                 "justifyMode": "auto",
                 "orientation": "auto",
                 "textMode": "auto"
@@ -249,6 +249,16 @@ fn defaults(panel: &Panel) -> Value {
         "color": { "mode": if panel.kind == Kind::Lines { "palette-classic" } else { "thresholds" } },
         "noValue": "no data",
     });
+    if let Kind::Word(words) = panel.kind {
+        let word = |(index, (number, text, color)): (usize, &(u8, &str, &str))| {
+            (
+                number.to_string(),
+                json!({ "text": text, "color": color, "index": index }),
+            )
+        };
+        let options: Map<String, Value> = words.iter().enumerate().map(word).collect();
+        defaults["mappings"] = json!([{ "type": "value", "options": options }]);
+    }
     if panel.kind == Kind::Lines {
         defaults["custom"] = json!({
             "drawStyle": "line",
@@ -288,10 +298,26 @@ const WIDTHS: [(&str, u32); 10] = [
     ("xid", 70),
 ];
 
-/// In tables, a node leads to its dashboard.
+/// The palette's are green, yellow, blue.
+const VERDICTS: [(&str, &str); 3] = [("healthy", "green"), ("unhealthy", "red"), ("unknown", "orange")];
+
+fn colored(name: &str, color: &str) -> Value {
+    json!({
+        "matcher": { "id": "byName", "options": name },
+        "properties": [{ "id": "color", "value": { "mode": "fixed", "fixedColor": color } }]
+    })
+}
+
+/// Lines of verdicts have their colours. In tables, a node leads to its dashboard.
 fn overrides(panel: &Panel) -> Value {
     if panel.kind != Kind::Table {
-        return json!([]);
+        let is_verdict = |(_, legend): &(&str, &str)| *legend == "{{verdict}}";
+        let colors: &[(&str, &str)] = if panel.queries.iter().any(is_verdict) {
+            &VERDICTS
+        } else {
+            &[]
+        };
+        return colors.iter().map(|(name, color)| colored(name, color)).collect();
     }
     let mut list = json!([{
         "matcher": { "id": "byName", "options": "instance" },
@@ -359,5 +385,20 @@ mod tests {
         assert_eq!(of("nodes")["excludeByName"]["Value"], Value::Null);
         assert_eq!(of("nodes")["renameByName"]["Value"], json!("nodes"));
         assert_eq!(of("nodes")["indexByName"]["instance"], json!(1));
+    }
+
+    #[test]
+    fn a_word_has_its_color_and_no_graph() {
+        let kind = Kind::Word(&[(0, "healthy", "green"), (1, "unknown", "orange")]);
+        let of = shown(&panel(kind, "short"), 1, [0, 0, 6, 4]);
+        let mapping = &of["fieldConfig"]["defaults"]["mappings"][0]["options"];
+        assert_eq!(
+            mapping["1"],
+            json!({ "text": "unknown", "color": "orange", "index": 1 })
+        );
+        assert_eq!(
+            (&of["type"], &of["options"]["graphMode"]),
+            (&json!("stat"), &json!("none"))
+        );
     }
 }

@@ -58,6 +58,8 @@ struct Panel {
 enum Kind {
     /// One number, with the least value that is bad.
     Stat(Option<f64>),
+    /// One word for a number: the number, the word, its colour.
+    Word(&'static [(u8, &'static str, &'static str)]),
     /// Lines over time.
     Lines,
     /// The current series, one a row.

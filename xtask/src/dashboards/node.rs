@@ -12,12 +12,19 @@ pub(super) static NODE: Dashboard = Dashboard {
             title: "State",
             panels: &[
                 Panel {
-                    title: "Unhealthy",
-                    description: "1 if the verdict is unhealthy.",
+                    title: "Verdict",
+                    description: "The worst verdict of the selected nodes.",
                     unit: "short",
-                    kind: Kind::Stat(Some(1.0)),
+                    kind: Kind::Word(&[
+                        (0, "healthy", "green"),
+                        (1, "unknown", "orange"),
+                        (2, "unhealthy", "red"),
+                    ]),
                     width: 6,
-                    queries: &[("max(nodewarden_verdict{%n,verdict=\"unhealthy\"})", "")],
+                    queries: &[(
+                        "max(2 * nodewarden_verdict{%n,verdict=\"unhealthy\"} or nodewarden_verdict{%n,verdict=\"unknown\"})",
+                        "",
+                    )],
                 },
                 Panel {
                     title: "Open incidents",
