@@ -1,4 +1,4 @@
-//! Panels whose numbers promtool calculates: an unknown verdict, and shares of divided GPUs.
+//! Panels whose numbers promtool calculates: lost nodes, an unknown verdict, shares of divided GPUs.
 
 use std::fmt::Write;
 
@@ -30,6 +30,13 @@ enum Series {
     All,
     These(&'static [(&'static str, &'static str)]),
 }
+
+/// One node of two does not answer, and neither does another job's target.
+const LOST: &[(&str, &str)] = &[
+    (r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "0x20"),
+    (r#"up{job="nodewarden",cluster="c",instance="n2"}"#, "1x20"),
+    (r#"up{job="node",cluster="c",instance="n1"}"#, "0x20"),
+];
 
 /// A node on which nodewarden cannot tell.
 const UNKNOWN: &[(&str, &str)] = &[
@@ -68,6 +75,13 @@ const MIXED: &[(&str, &str)] = &[
 ];
 
 static CASES: &[Case] = &[
+    Case {
+        uid: "nodewarden-cluster",
+        title: "Not scraped",
+        legend: "",
+        series: Series::These(LOST),
+        expected: &[("{}", 1.0)],
+    },
     Case {
         uid: "nodewarden-node",
         title: "Verdict",
