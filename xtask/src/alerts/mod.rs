@@ -99,7 +99,7 @@ struct More {
 
 /// The outcome of a test.
 enum Expected {
-    /// So many alerts of this name fire.
+    /// The number of alerts of this name that fire.
     Firing(u8),
     /// One fires, with these labels, summary, description and file of its runbook.
     Shown {
