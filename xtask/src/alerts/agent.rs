@@ -1,22 +1,29 @@
 //! Alerts about nodewarden itself.
 
-use super::{Alert, Case, Group, Runbook, Severity};
+use super::{Alert, Case, Expected, Group, More, Record, Runbook, Severity};
 
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-agent",
     about: "nodewarden itself.",
-    records: &[],
+    // A node that is switched off reports nothing. The rule keeps its last value until it is scraped again; a range
+    // that covers a long repair would read every sample of every node at each evaluation.
+    records: &[Record {
+        name: "instance:nodewarden_drain_foreign:last",
+        expr: "max by (cluster, instance) (nodewarden_drain_state{state=\"foreign\"})
+or on (cluster, instance)
+  (instance:nodewarden_drain_foreign:last and on (cluster, instance) (up{job=~\"nodewarden.*\"} == 0))",
+    }],
     alerts: &[
         Alert {
             name: "NodewardenMissing",
             expr: "(up{job=~\"nodewarden.*\"} == 0)
 unless on (cluster, instance)
-  (max_over_time(nodewarden_drain_state{state=\"foreign\"}[1h]) == 1)",
+  (instance:nodewarden_drain_foreign:last == 1)",
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} cannot be scraped",
-            description: "{{ $labels.instance }} has not answered Prometheus for 15 min. A node that a person had drained before, as for maintenance, is left out.",
-            act: "If the node is up: `systemctl status nodewarden`. Otherwise Slurm reports it as down.",
+            description: "{{ $labels.instance }} has not answered Prometheus for 15 min. A node is omitted if nodewarden wanted to drain it and found a person's drain in place. nodewarden does not know of drains of healthy nodes.",
+            act: "If the node is up: `systemctl status nodewarden`. Otherwise Slurm reports it as down. Silence the alert in Alertmanager for healthy nodes that you switch off.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "0x30")],
@@ -233,6 +240,57 @@ unless on (cluster, instance)
             runbook: Runbook::Own,
             fires: Case { input: &[], at: "5m" },
             silent: None,
+        },
+    ],
+    more: &[
+        More {
+            alert: "NodewardenMissing",
+            about: "a faulty node that a person drained, switched off for hours.",
+            case: Case {
+                input: &[
+                    (r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "1x10 0x200"),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="foreign"}"#,
+                        "1x10",
+                    ),
+                ],
+                at: "3h",
+            },
+            expected: Expected::Firing(0),
+        },
+        More {
+            alert: "NodewardenMissing",
+            about: "a person undrained the node before it was lost.",
+            case: Case {
+                input: &[
+                    (r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "1x20 0x40"),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="foreign"}"#,
+                        "1x10 0x10",
+                    ),
+                ],
+                at: "45m",
+            },
+            expected: Expected::Firing(1),
+        },
+        More {
+            alert: "NodewardenMissing",
+            about: "a healthy node that a person drained: nodewarden does not know of the drain.",
+            case: Case {
+                input: &[
+                    (r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "1x10 0x30"),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="none"}"#,
+                        "1x10",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="foreign"}"#,
+                        "0x10",
+                    ),
+                ],
+                at: "30m",
+            },
+            expected: Expected::Firing(1),
         },
     ],
 };

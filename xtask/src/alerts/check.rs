@@ -36,6 +36,14 @@ pub(super) fn problems(groups: &[&Group], public: &str) -> Vec<String> {
             say("a sum without the label cluster");
         }
     }
+    for more in groups.iter().flat_map(|g| g.more) {
+        if !names.contains(more.alert) {
+            problems.push(format!(
+                "a test of the alert {}, which does not exist",
+                more.alert
+            ));
+        }
+    }
     let exprs = records.iter().map(|r| (r.name, r.expr));
     for (name, expr) in exprs.chain(alerts.iter().map(|a| (a.name, a.expr))) {
         for metric in metrics(expr) {
@@ -104,6 +112,7 @@ mod tests {
             about: "",
             records: &[],
             alerts: Vec::leak(alerts),
+            more: &[],
         };
         problems(&[&group], PUBLIC)
     }

@@ -23,6 +23,8 @@ struct Group {
     about: &'static str,
     records: &'static [Record],
     alerts: &'static [Alert],
+    /// Tests beside the two of each alert.
+    more: &'static [More],
 }
 
 /// A recording rule.
@@ -73,7 +75,7 @@ impl Severity {
 /// The page that says what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runbook {
-    /// That of the check in the label `check`.
+    /// That of the check in the label `check`; of a command of the site, custom-check.
     OfCheck,
     /// The alert's section in docs/operations/alerts.md.
     Own,
@@ -84,6 +86,28 @@ struct Case {
     /// Each in promtool's form: series and values.
     input: &'static [(&'static str, &'static str)],
     at: &'static str,
+}
+
+/// A further test of an alert.
+struct More {
+    alert: &'static str,
+    /// What the situation shows.
+    about: &'static str,
+    case: Case,
+    expected: Expected,
+}
+
+/// The outcome of a test.
+enum Expected {
+    /// The number of alerts of this name that fire.
+    Firing(u8),
+    /// One fires, with these labels, summary, description and file of its runbook.
+    Shown {
+        labels: &'static [(&'static str, &'static str)],
+        summary: &'static str,
+        description: &'static str,
+        runbook: &'static str,
+    },
 }
 
 pub(crate) use check::{core_metrics, metrics};

@@ -1,6 +1,6 @@
 //! Alerts about one node: its faults and its drain.
 
-use super::{Alert, Case, Group, Runbook, Severity};
+use super::{Alert, Case, Expected, Group, More, Runbook, Severity};
 
 const FAULT: &[(&str, &str)] = &[
     (
@@ -224,6 +224,65 @@ unless on (cluster, instance)
                 input: &[(r#"nodewarden_paused{cluster="c",instance="n1"}"#, "1x60 0x1540")],
                 at: "25h",
             }),
+        },
+    ],
+    more: &[
+        More {
+            alert: "NodewardenFaultDrains",
+            about: "the runbook of a check.",
+            case: Case {
+                input: FAULT,
+                at: "10m",
+            },
+            expected: Expected::Shown {
+                labels: &[
+                    ("cluster", "c"),
+                    ("instance", "n1"),
+                    ("incident", "i1"),
+                    ("act", "reboot"),
+                    ("check", "xid"),
+                    ("subject_kind", "gpu"),
+                    ("subject", "GPU-1"),
+                ],
+                summary: "n1: xid on gpu GPU-1",
+                description: "Check xid found a fault of gpu GPU-1 on n1, for which nodewarden drains the node. Remedy: reboot.",
+                runbook: "runbooks/xid.md",
+            },
+        },
+        More {
+            alert: "NodewardenFaultDrains",
+            about: "the runbook of a command of the site.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="site-nhc",subject_kind="node",subject="n1"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            expected: Expected::Shown {
+                labels: &[
+                    ("cluster", "c"),
+                    ("instance", "n1"),
+                    ("incident", "i1"),
+                    ("act", "inspect"),
+                    ("check", "site-nhc"),
+                    ("subject_kind", "node"),
+                    ("subject", "n1"),
+                ],
+                summary: "n1: site-nhc on node n1",
+                description: "Check site-nhc found a fault of node n1 on n1, for which nodewarden drains the node. Remedy: inspect.",
+                runbook: "runbooks/custom-check.md",
+            },
         },
     ],
 };

@@ -257,4 +257,5 @@ pub(super) static GROUP: Group = Group {
             }),
         },
     ],
+    more: &[],
 };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Dashboard, Panel, Variable, json};
+use super::{Dashboard, Kind, Panel, Variable, json};
 use crate::alerts::{core_metrics, metrics, records};
 
 /// The problems of the table. `public`: docs/public-interface.txt.
@@ -28,10 +28,22 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
             if panel.queries.is_empty() || panel.width == 0 || panel.width > 24 {
                 say("needs a query and a width of 1 to 24".to_owned());
             }
-            for (expr, _) in panel.queries {
+            for (expr, legend) in panel.queries {
+                if legend.contains("{{gpu}}") {
+                    say(format!(
+                        "the legend {legend} shows UUIDs: use %i and {{{{index}}}}"
+                    ));
+                }
+                if panel.kind != Kind::Lines && expr.contains("increase(") && !expr.starts_with("round(") {
+                    say("an increase is extrapolated, 1 event is 1.03: round it".to_owned());
+                }
+                if expr.contains("histogram_quantile(") && !expr.ends_with(">= 0") {
+                    say("a quantile of no observation is NaN: end it with `>= 0`".to_owned());
+                }
                 for (mark, needs) in [
                     ("%n", Variable::Instance),
                     ("%g", Variable::Gpu),
+                    ("%i", Variable::Instance),
                     ("$jobid", Variable::Job),
                 ] {
                     if expr.contains(mark) && !dashboard.variables.contains(&needs) {
@@ -81,24 +93,29 @@ fn overlaps(dashboard: &Dashboard) -> Vec<String> {
     problems
 }
 
+/// A query as promtool reads it: everything is selected.
+pub(super) fn whole(expr: &str) -> String {
+    let mut text = json::query(expr);
+    for (variable, value) in [
+        ("$__rate_interval", "5m"),
+        ("$__range_s", "3600"),
+        ("$__range", "1h"),
+        ("$cluster", ".*"),
+        ("$instance", ".*"),
+        ("$gpu", ".*"),
+        ("$jobid", ".*"),
+    ] {
+        text = text.replace(variable, value);
+    }
+    text
+}
+
 /// Every query as a recording rule, with values in place of variables.
 pub(super) fn as_rules(all: &[&Dashboard]) -> String {
     let mut out = String::from("groups:\n  - name: queries\n    rules:\n");
     let queries = all.iter().flat_map(|d| panels(d)).flat_map(|panel| panel.queries);
     for (number, (expr, _)) in queries.enumerate() {
-        let mut text = json::query(expr);
-        for (variable, value) in [
-            ("$__rate_interval", "5m"),
-            ("$__range_s", "3600"),
-            ("$__range", "1h"),
-            ("$cluster", ".*"),
-            ("$instance", ".*"),
-            ("$gpu", ".*"),
-            ("$jobid", ".*"),
-        ] {
-            text = text.replace(variable, value);
-        }
-        let text = Value::from(text);
+        let text = Value::from(whole(expr));
         writeln!(out, "      - record: query:number{number}\n        expr: {text}").ok();
     }
     out
@@ -107,7 +124,7 @@ pub(super) fn as_rules(all: &[&Dashboard]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dashboards::{DASHBOARDS, Kind, Row};
+    use crate::dashboards::{DASHBOARDS, Row};
 
     #[test]
     fn the_table_follows_the_rules() {
@@ -131,7 +148,7 @@ mod tests {
                     unit: "short",
                     kind: Kind::Lines,
                     width: 30,
-                    queries: &[("gpu_nothing{%g}", "")],
+                    queries: &[("gpu_nothing{%g}", "{{gpu}}")],
                 }],
             }],
         };
@@ -141,6 +158,7 @@ mod tests {
             "width",
             "%g needs the variable Gpu",
             "gpu_nothing is no core metric",
+            "shows UUIDs",
             "covers",
         ] {
             assert!(found.contains(part), "{part}: {found}");

@@ -36,7 +36,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(None),
                     width: 8,
-                    queries: &[("sum(increase(rdma_link_downed_total{%n}[1h]))", "")],
+                    queries: &[("round(sum(increase(rdma_link_downed_total{%n}[1h])))", "")],
                 },
             ],
         },

@@ -50,14 +50,14 @@ pub(super) static FLEET: Dashboard = Dashboard {
             panels: &[
                 Panel {
                     title: "Utilization",
-                    description: "Average, and the share of GPUs with a job.",
+                    description: "Average, and the share of GPUs with a job. A job on an instance of a GPU counts as a part of that GPU.",
                     unit: "percentunit",
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[
                         ("avg(gpu_utilization_ratio{%n})", "utilization"),
                         (
-                            "sum(slurm_job_gpu_share_ratio{%n}) / count(gpu_up{%n})",
+                            "sum(sum by (cluster, instance, gpu) (slurm_job_gpu_share_ratio{%n}) / (count by (cluster, instance, gpu) (gpu_instance_info{%n}) or count by (cluster, instance, gpu) (gpu_up{%n}))) / count(gpu_up{%n})",
                             "allocated",
                         ),
                     ],
@@ -121,7 +121,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     width: 12,
                     queries: &[(
                         "gpu_xid_errors_total{%n} and on (cluster, instance, gpu, xid) gpu_xid_last_timestamp_seconds{%n} > time() - $__range_s",
-                        "",
+                        "errors",
                     )],
                 },
                 Panel {
@@ -132,18 +132,18 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     width: 12,
                     queries: &[(
                         "gpu_ecc_errors_total{%n,kind=\"uncorrected\",scope=\"aggregate\"} > 0",
-                        "",
+                        "errors",
                     )],
                 },
                 Panel {
                     title: "Waiting for a reset",
-                    description: "GPUs with a row remapping that needs a reset, or whose driver asks for an action.",
+                    description: "GPUs with a row remapping that needs a reset, or whose driver asks for a recovery action: 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX, 6 reset the bus, 7 reboot the system.",
                     unit: "short",
                     kind: Kind::Table,
                     width: 12,
                     queries: &[(
-                        "gpu_row_remap_pending{%n} == 1 or gpu_recovery_action{%n} > 0",
-                        "",
+                        "label_replace(gpu_row_remap_pending{%n} == 1, \"cause\", \"row remapping\", \"\", \"\") or label_replace(gpu_recovery_action{%n} > 0, \"cause\", \"recovery action\", \"\", \"\")",
+                        "value",
                     )],
                 },
                 Panel {
@@ -153,8 +153,8 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     kind: Kind::Table,
                     width: 12,
                     queries: &[(
-                        "sum by (cluster, instance, gpu, kind) (increase(gpu_nvlink_errors_total{%n}[$__range])) > 0",
-                        "",
+                        "round(sum by (cluster, instance, gpu, kind) (increase(gpu_nvlink_errors_total{%n}[$__range]))) > 0",
+                        "errors",
                     )],
                 },
             ],
@@ -189,9 +189,15 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[
-                        ("gpu_utilization_ratio{%g}", "kernel {{gpu}}"),
-                        ("gpu_sm_active_ratio{%g}", "SM {{gpu}}"),
-                        ("gpu_tensor_active_ratio{%g}", "tensor {{gpu}}"),
+                        ("gpu_utilization_ratio{%g}%i", "{{instance}} GPU {{index}} kernel"),
+                        (
+                            "gpu_sm_active_ratio{%g}%i",
+                            "{{instance}} GPU {{index}} SM {{gpu_instance}}",
+                        ),
+                        (
+                            "gpu_tensor_active_ratio{%g}%i",
+                            "{{instance}} GPU {{index}} tensor {{gpu_instance}}",
+                        ),
                     ],
                 },
                 Panel {
@@ -201,8 +207,14 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[
-                        ("gpu_memory_used_bytes{%g}", "used {{gpu}} {{gpu_instance}}"),
-                        ("gpu_memory_total_bytes{%g}", "total {{gpu}} {{gpu_instance}}"),
+                        (
+                            "gpu_memory_used_bytes{%g}%i",
+                            "{{instance}} GPU {{index}} used {{gpu_instance}}",
+                        ),
+                        (
+                            "gpu_memory_total_bytes{%g}%i",
+                            "{{instance}} GPU {{index}} total {{gpu_instance}}",
+                        ),
                     ],
                 },
                 Panel {
@@ -212,8 +224,8 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[
-                        ("gpu_power_watts{%g}", "{{gpu}}"),
-                        ("gpu_power_limit_watts{%g}", "limit {{gpu}}"),
+                        ("gpu_power_watts{%g}%i", "{{instance}} GPU {{index}}"),
+                        ("gpu_power_limit_watts{%g}%i", "{{instance}} GPU {{index}} limit"),
                     ],
                 },
                 Panel {
@@ -223,9 +235,15 @@ pub(super) static GPU: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[
-                        ("gpu_temperature_celsius{%g}", "die {{gpu}}"),
-                        ("gpu_memory_temperature_celsius{%g}", "memory {{gpu}}"),
-                        ("gpu_temperature_slowdown_celsius{%g}", "slow-down {{gpu}}"),
+                        ("gpu_temperature_celsius{%g}%i", "{{instance}} GPU {{index}} die"),
+                        (
+                            "gpu_memory_temperature_celsius{%g}%i",
+                            "{{instance}} GPU {{index}} memory",
+                        ),
+                        (
+                            "gpu_temperature_slowdown_celsius{%g}%i",
+                            "{{instance}} GPU {{index}} slow-down",
+                        ),
                     ],
                 },
                 Panel {
@@ -234,7 +252,7 @@ pub(super) static GPU: Dashboard = Dashboard {
                     unit: "hertz",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_clock_hertz{%g}", "{{clock}} {{gpu}}")],
+                    queries: &[("gpu_clock_hertz{%g}%i", "{{instance}} GPU {{index}} {{clock}}")],
                 },
             ],
         },
@@ -249,12 +267,12 @@ pub(super) static GPU: Dashboard = Dashboard {
                     width: 8,
                     queries: &[
                         (
-                            "rate(gpu_nvlink_transmit_bytes_total{%g}[$__rate_interval])",
-                            "sent {{gpu}}",
+                            "rate(gpu_nvlink_transmit_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} sent",
                         ),
                         (
-                            "rate(gpu_nvlink_receive_bytes_total{%g}[$__rate_interval])",
-                            "received {{gpu}}",
+                            "rate(gpu_nvlink_receive_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} received",
                         ),
                     ],
                 },
@@ -266,12 +284,12 @@ pub(super) static GPU: Dashboard = Dashboard {
                     width: 8,
                     queries: &[
                         (
-                            "rate(gpu_pcie_transmit_bytes_total{%g}[$__rate_interval])",
-                            "sent {{gpu}}",
+                            "rate(gpu_pcie_transmit_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} sent",
                         ),
                         (
-                            "rate(gpu_pcie_receive_bytes_total{%g}[$__rate_interval])",
-                            "received {{gpu}}",
+                            "rate(gpu_pcie_receive_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} received",
                         ),
                     ],
                 },
@@ -281,7 +299,10 @@ pub(super) static GPU: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_ecc_errors_total{%g,scope=\"volatile\"}", "{{kind}} {{gpu}}")],
+                    queries: &[(
+                        "gpu_ecc_errors_total{%g,scope=\"volatile\"}%i",
+                        "{{instance}} GPU {{index}} {{kind}}",
+                    )],
                 },
             ],
         },
@@ -310,7 +331,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "GPUs",
-                    description: "GPUs of the job; a shard counts as a fraction.",
+                    description: "GPUs of the job; a shard counts as a fraction, a GPU instance as one.",
                     unit: "short",
                     kind: Kind::Stat(None),
                     width: 6,
@@ -318,12 +339,12 @@ pub(super) static JOB: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "GPUs busy",
-                    description: "Busy share of the time of its GPUs.",
+                    description: "Busy share of the time of its GPUs. GPU instances report none and are omitted.",
                     unit: "percentunit",
                     kind: Kind::Stat(None),
                     width: 6,
                     queries: &[(
-                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum(rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum(rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]) and rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
                         "",
                     )],
                 },
@@ -342,18 +363,18 @@ pub(super) static JOB: Dashboard = Dashboard {
             panels: &[
                 Panel {
                     title: "GPUs busy, by node",
-                    description: "A node that lags holds up the others.",
+                    description: "A node that lags holds up the others. GPU instances report no utilization and are omitted.",
                     unit: "percentunit",
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (instance) (rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum by (instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (instance) (rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]) and rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
                         "{{instance}}",
                     )],
                 },
                 Panel {
                     title: "Power",
-                    description: "Power of its GPUs, by node.",
+                    description: "Power of its GPUs, by node, without GPU instances.",
                     unit: "watt",
                     kind: Kind::Lines,
                     width: 12,

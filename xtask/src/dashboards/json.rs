@@ -1,7 +1,7 @@
 //! The table as Grafana's JSON.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Dashboard, Kind, Panel, Variable};
 
@@ -25,7 +25,10 @@ pub(super) fn query(expr: &str) -> String {
     let cluster = "cluster=~\"$cluster\"";
     let node = format!("{cluster},instance=~\"$instance\"");
     let gpu = format!("{node},gpu=~\"$gpu\"");
-    expr.replace("%g", &gpu)
+    // A GPU's label is its UUID: legends show its index. `max` merges the series of a driver before and after an update.
+    let index = " * on (cluster, instance, gpu) group_left (index) max by (cluster, instance, gpu, index) (gpu_info{%n})";
+    expr.replace("%i", index)
+        .replace("%g", &gpu)
         .replace("%n", &node)
         .replace("%c", cluster)
 }
@@ -132,7 +135,7 @@ fn panels(of: &Dashboard) -> Vec<Value> {
             if x + width > COLUMNS {
                 (x, y, height) = (0, y + height, 0);
             }
-            let tall = if matches!(panel.kind, Kind::Stat(_)) {
+            let tall = if matches!(panel.kind, Kind::Stat(_) | Kind::Word(_)) {
                 STAT_HEIGHT
             } else {
                 HEIGHT
@@ -164,12 +167,12 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
         })
         .collect();
     let (kind, options, transformations) = match panel.kind {
-        Kind::Stat(_) => (
+        Kind::Stat(_) | Kind::Word(_) => (
             "stat",
             json!({
                 "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
                 "colorMode": "value",
-                "graphMode": "area",
+                "graphMode": if matches!(panel.kind, Kind::Word(_)) { "none" } else { "area" },
                 "justifyMode": "auto",
                 "orientation": "auto",
                 "textMode": "auto"
@@ -187,11 +190,7 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
         Kind::Table => (
             "table",
             json!({ "showHeader": true, "cellHeight": "sm" }),
-            // The time of the query and labels that every row has say nothing.
-            json!([{
-                "id": "organize",
-                "options": { "excludeByName": { "Time": true, "__name__": true, "job": true }, "indexByName": {}, "renameByName": {} }
-            }]),
+            json!([columns(panel)]),
         ),
     };
     json!({
@@ -208,6 +207,37 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
     })
 }
 
+/// The columns of a table: first where, then what, then other labels, and the value.
+fn columns(panel: &Panel) -> Value {
+    const FIRST: [&str; 10] = [
+        "cluster",
+        "instance",
+        "check",
+        "collector",
+        "subject_kind",
+        "subject",
+        "gpu",
+        "index",
+        "name",
+        "driver",
+    ];
+    let places: Map<String, Value> = (0u32..)
+        .zip(FIRST)
+        .map(|(at, name)| (name.to_owned(), at.into()))
+        .collect();
+    // The time of the query and labels that every row has say nothing, nor does the 1 of an info metric.
+    let mut hidden = json!({ "Time": true, "__name__": true, "job": true });
+    let mut names = json!({});
+    match panel.queries.first() {
+        Some((_, "")) | None => hidden["Value"] = json!(true),
+        Some((_, heading)) => names["Value"] = json!(heading),
+    }
+    json!({
+        "id": "organize",
+        "options": { "excludeByName": hidden, "indexByName": places, "renameByName": names }
+    })
+}
+
 fn defaults(panel: &Panel) -> Value {
     let mut steps = vec![json!({ "color": "green", "value": null })];
     if let Kind::Stat(Some(bad)) = panel.kind {
@@ -219,25 +249,77 @@ fn defaults(panel: &Panel) -> Value {
         "color": { "mode": if panel.kind == Kind::Lines { "palette-classic" } else { "thresholds" } },
         "noValue": "no data",
     });
+    if let Kind::Word(words) = panel.kind {
+        let word = |(index, (number, text, color)): (usize, &(u8, &str, &str))| {
+            (
+                number.to_string(),
+                json!({ "text": text, "color": color, "index": index }),
+            )
+        };
+        let options: Map<String, Value> = words.iter().enumerate().map(word).collect();
+        defaults["mappings"] = json!([{ "type": "value", "options": options }]);
+    }
     if panel.kind == Kind::Lines {
         defaults["custom"] = json!({
             "drawStyle": "line",
             "lineWidth": 1,
-            "fillOpacity": 10,
-            "showPoints": "never",
+            // Fills of many lines on each other have a colour of their own.
+            "fillOpacity": 0,
+            // Shows a value between gaps, which no line does.
+            "showPoints": "auto",
             // A value that could not be read is a gap.
             "spanNulls": false
         });
+        // Else a small change fills the axis. Temperatures and clocks have no useful zero.
+        if !matches!(panel.unit, "celsius" | "hertz") {
+            defaults["custom"]["axisSoftMin"] = json!(0);
+        }
+        // The axis of zeros only: Grafana's is 0 to 100, which is 10000 % of a ratio.
+        match panel.unit {
+            "percentunit" => defaults["custom"]["axisSoftMax"] = json!(0.01),
+            "short" => defaults["custom"]["axisSoftMax"] = json!(1),
+            _ => {}
+        }
     }
     defaults
 }
 
-/// In tables, a node leads to its dashboard.
+/// Pixels of columns: Grafana's are equal and not below 150, which cuts UUIDs and hides the last columns.
+const WIDTHS: [(&str, u32); 10] = [
+    ("cluster", 90),
+    ("instance", 120),
+    ("subject_kind", 110),
+    ("subject", 350),
+    ("gpu", 350),
+    ("index", 70),
+    ("name", 220),
+    ("driver", 110),
+    ("vendor", 90),
+    ("xid", 70),
+];
+
+/// The palette's are green, yellow, blue.
+const VERDICTS: [(&str, &str); 3] = [("healthy", "green"), ("unhealthy", "red"), ("unknown", "orange")];
+
+fn colored(name: &str, color: &str) -> Value {
+    json!({
+        "matcher": { "id": "byName", "options": name },
+        "properties": [{ "id": "color", "value": { "mode": "fixed", "fixedColor": color } }]
+    })
+}
+
+/// Lines of verdicts have their colours. In tables, a node leads to its dashboard.
 fn overrides(panel: &Panel) -> Value {
     if panel.kind != Kind::Table {
-        return json!([]);
+        let is_verdict = |(_, legend): &(&str, &str)| *legend == "{{verdict}}";
+        let colors: &[(&str, &str)] = if panel.queries.iter().any(is_verdict) {
+            &VERDICTS
+        } else {
+            &[]
+        };
+        return colors.iter().map(|(name, color)| colored(name, color)).collect();
     }
-    json!([{
+    let mut list = json!([{
         "matcher": { "id": "byName", "options": "instance" },
         "properties": [{
             "id": "links",
@@ -246,5 +328,77 @@ fn overrides(panel: &Panel) -> Value {
                 "url": "/d/nodewarden-node?${datasource:queryparam}&${cluster:queryparam}&var-instance=${__value.text}&${__url_time_range}"
             }]
         }]
-    }])
+    }]);
+    if let Some(list) = list.as_array_mut() {
+        list.extend(WIDTHS.map(|(name, width)| {
+            json!({
+                "matcher": { "id": "byName", "options": name },
+                "properties": [{ "id": "custom.width", "value": width }]
+            })
+        }));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(kind: Kind, unit: &'static str) -> Panel {
+        Panel {
+            title: "t",
+            description: "d",
+            unit,
+            kind,
+            width: 12,
+            queries: &[("up{%n}", "")],
+        }
+    }
+
+    #[test]
+    fn an_axis_begins_at_zero_and_that_of_zeros_is_short() {
+        let of = |unit| defaults(&panel(Kind::Lines, unit))["custom"].clone();
+        assert_eq!(
+            (
+                &of("percentunit")["axisSoftMin"],
+                &of("percentunit")["axisSoftMax"]
+            ),
+            (&json!(0), &json!(0.01))
+        );
+        assert_eq!(
+            (&of("Bps")["axisSoftMin"], &of("Bps")["axisSoftMax"]),
+            (&json!(0), &Value::Null)
+        );
+        assert_eq!(of("celsius")["axisSoftMin"], Value::Null);
+    }
+
+    #[test]
+    fn a_table_shows_a_value_that_has_a_heading() {
+        let of = |heading| {
+            columns(&Panel {
+                queries: vec![("up{%n}", heading)].leak(),
+                ..panel(Kind::Table, "short")
+            })["options"]
+                .clone()
+        };
+        assert_eq!(of("")["excludeByName"]["Value"], json!(true));
+        assert_eq!(of("nodes")["excludeByName"]["Value"], Value::Null);
+        assert_eq!(of("nodes")["renameByName"]["Value"], json!("nodes"));
+        assert_eq!(of("nodes")["indexByName"]["instance"], json!(1));
+    }
+
+    #[test]
+    fn a_word_has_its_color_and_no_graph() {
+        let kind = Kind::Word(&[(0, "healthy", "green"), (1, "unknown", "orange")]);
+        let of = shown(&panel(kind, "short"), 1, [0, 0, 6, 4]);
+        let mapping = &of["fieldConfig"]["defaults"]["mappings"][0]["options"];
+        assert_eq!(
+            mapping["1"],
+            json!({ "text": "unknown", "color": "orange", "index": 1 })
+        );
+        assert_eq!(
+            (&of["type"], &of["options"]["graphMode"]),
+            (&json!("stat"), &json!("none"))
+        );
+    }
 }

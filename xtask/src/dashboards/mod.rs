@@ -1,5 +1,6 @@
-//! `cargo xtask dashboards`: writes the Grafana dashboards from one table, and has promtool parse their queries.
+//! `cargo xtask dashboards`: writes the Grafana dashboards from one table, and has promtool parse and test their queries.
 
+mod cases;
 mod check;
 mod fabric;
 mod fleet;
@@ -48,7 +49,7 @@ struct Panel {
     kind: Kind,
     /// Of 24 columns.
     width: u8,
-    /// Query and legend. `%c` selects the cluster, `%n` the node too, `%g` the GPU too.
+    /// Query and legend, or a table's query and the heading of its value: without one, the value is hidden. `%c` selects the cluster, `%n` the node too, `%g` the GPU too; `%i` adds the GPU's index.
     queries: &'static [(&'static str, &'static str)],
 }
 
@@ -57,6 +58,8 @@ struct Panel {
 enum Kind {
     /// One number, with the least value that is bad.
     Stat(Option<f64>),
+    /// One word for a number: the number, the word, its colour.
+    Word(&'static [(u8, &'static str, &'static str)]),
     /// Lines over time.
     Lines,
     /// The current series, one a row.
@@ -75,10 +78,10 @@ static DASHBOARDS: &[&Dashboard] = &[
     &node::AGENT,
 ];
 
-/// Writes the files; with `check`, fails if one differs. Then promtool parses every query.
+/// Writes the files; with `check`, fails if one differs. Then promtool parses every query and tests some.
 ///
 /// # Errors
-/// When a file differs, a panel breaks the rules of this repository, or a query cannot be parsed.
+/// When a file differs, a panel breaks the rules of this repository, a query cannot be parsed, or a test of promtool fails.
 pub(crate) fn run(check: bool) -> Result<()> {
     let root = cmd::root();
     let public = fs::read_to_string(root.join("docs/public-interface.txt"))?;
@@ -95,7 +98,12 @@ pub(crate) fn run(check: bool) -> Result<()> {
         }
     }
     deps::install(&["prometheus"])?;
-    let mut rules = tempfile::Builder::new().suffix(".yml").tempfile()?;
-    rules.write_all(check::as_rules(DASHBOARDS).as_bytes())?;
-    cmd::run(cmd::program("promtool", &["check", "rules"]).arg(rules.path()))
+    let promtool = |task: &str, text: &str| {
+        let mut file = tempfile::Builder::new().suffix(".yml").tempfile()?;
+        file.write_all(text.as_bytes())?;
+        cmd::run(cmd::program("promtool", &[task, "rules"]).arg(file.path()))
+    };
+    promtool("check", &check::as_rules(DASHBOARDS))?;
+    let page = fs::read_to_string(root.join(cases::DIVIDED))?;
+    promtool("test", &cases::tests(DASHBOARDS, &page)?)
 }

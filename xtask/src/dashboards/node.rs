@@ -12,12 +12,19 @@ pub(super) static NODE: Dashboard = Dashboard {
             title: "State",
             panels: &[
                 Panel {
-                    title: "Unhealthy",
-                    description: "1 if the verdict is unhealthy.",
+                    title: "Verdict",
+                    description: "The worst verdict of the selected nodes.",
                     unit: "short",
-                    kind: Kind::Stat(Some(1.0)),
+                    kind: Kind::Word(&[
+                        (0, "healthy", "green"),
+                        (1, "unknown", "orange"),
+                        (2, "unhealthy", "red"),
+                    ]),
                     width: 6,
-                    queries: &[("max(nodewarden_verdict{%n,verdict=\"unhealthy\"})", "")],
+                    queries: &[(
+                        "max(2 * nodewarden_verdict{%n,verdict=\"unhealthy\"} or nodewarden_verdict{%n,verdict=\"unknown\"})",
+                        "",
+                    )],
                 },
                 Panel {
                     title: "Open incidents",
@@ -62,7 +69,7 @@ pub(super) static NODE: Dashboard = Dashboard {
                     unit: "percentunit",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_utilization_ratio{%n}", "{{instance}} {{gpu}}")],
+                    queries: &[("gpu_utilization_ratio{%n}%i", "{{instance}} GPU {{index}}")],
                 },
                 Panel {
                     title: "Power",
@@ -70,7 +77,7 @@ pub(super) static NODE: Dashboard = Dashboard {
                     unit: "watt",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_power_watts{%n}", "{{instance}} {{gpu}}")],
+                    queries: &[("gpu_power_watts{%n}%i", "{{instance}} GPU {{index}}")],
                 },
                 Panel {
                     title: "Temperature",
@@ -78,7 +85,7 @@ pub(super) static NODE: Dashboard = Dashboard {
                     unit: "celsius",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("gpu_temperature_celsius{%n}", "{{instance}} {{gpu}}")],
+                    queries: &[("gpu_temperature_celsius{%n}%i", "{{instance}} GPU {{index}}")],
                 },
             ],
         },
@@ -167,7 +174,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
                     description: "Collectors that could not read everything.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 8,
                     queries: &[("nodewarden_collector_up{%n} == 0", "")],
                 },
                 Panel {
@@ -175,7 +182,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
                     description: "The reason of each.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 16,
                     queries: &[("nodewarden_device_error_info{%n}", "")],
                 },
                 Panel {
@@ -234,7 +241,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "histogram_quantile(0.99, sum by (page, le) (rate(nodewarden_scrape_duration_seconds_bucket{%n}[$__rate_interval])))",
+                        "histogram_quantile(0.99, sum by (page, le) (rate(nodewarden_scrape_duration_seconds_bucket{%n}[$__rate_interval]))) >= 0",
                         "{{page}}",
                     )],
                 },

@@ -29,7 +29,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "histogram_quantile(0.99, sum by (mountpoint, le) (rate(mount_probe_duration_seconds_bucket{%n}[10m])))",
+                        "histogram_quantile(0.99, sum by (mountpoint, le) (rate(mount_probe_duration_seconds_bucket{%n}[10m]))) >= 0",
                         "{{mountpoint}}",
                     )],
                 },
@@ -89,7 +89,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs, opcode) (rate(lustre_client_rpc_seconds_total{%n}[$__rate_interval])) / sum by (fs, opcode) (rate(lustre_client_rpcs_total{%n}[$__rate_interval]))",
+                        "sum by (fs, opcode) (rate(lustre_client_rpc_seconds_total{%n}[$__rate_interval])) / (sum by (fs, opcode) (rate(lustre_client_rpcs_total{%n}[$__rate_interval])) > 0)",
                         "{{fs}} {{opcode}}",
                     )],
                 },
@@ -165,7 +165,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (mountpoint) (rate(mount_nfs_request_seconds_total{%n}[$__rate_interval])) / sum by (mountpoint) (rate(mount_nfs_requests_total{%n}[$__rate_interval]))",
+                        "sum by (mountpoint) (rate(mount_nfs_request_seconds_total{%n}[$__rate_interval])) / (sum by (mountpoint) (rate(mount_nfs_requests_total{%n}[$__rate_interval])) > 0)",
                         "{{mountpoint}}",
                     )],
                 },
