@@ -61,7 +61,7 @@ const FULL: f64 = 0.01;
 struct Writable(Bounded<String, String, STORED>);
 
 impl Writable {
-    /// Another mount at the same point is another filesystem, also with the same source. What is bad is kept until it ends.
+    /// Another mount at the same point is another filesystem, also with the same source. A bad one is kept until its finding ends.
     fn forget_unmounted(&mut self, judge: &Judge<'_>) {
         let listed: Vec<(&str, &str)> = mounted(judge).collect();
         // Without a list, all is unknown.

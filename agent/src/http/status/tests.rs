@@ -129,7 +129,10 @@ fn an_incident_of_a_command_of_the_site_has_none_of_its_output() {
     let json = json(&page);
     let all = json["incidents"].as_array().unwrap();
     let incident = all.iter().find(|i| i["check"] == "site-disk").unwrap();
-    assert_eq!(incident["ends"], "site-disk: condition");
+    assert_eq!(
+        incident["ends"],
+        "site-disk: healthy readings, or `nodewarden clear`"
+    );
     let html = render(&report(&page));
     assert!(html.contains("site-disk"));
     assert!(

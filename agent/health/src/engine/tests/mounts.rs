@@ -75,7 +75,7 @@ fn unmounted(sim: &mut Sim) {
     sim.host.others = vec![("mounts", Subject::node(), Ok(list))];
 }
 
-/// What is set now is read at once, and after that every minute.
+/// The list is read at once, and after that every minute.
 fn minutes(sim: &mut Sim, minutes: u32) {
     for _ in 0..minutes {
         sim.host.others_at = Some(sim.now.boottime);
