@@ -260,8 +260,8 @@ pub(super) static GPU: Dashboard = Dashboard {
             title: "Links and errors",
             panels: &[
                 Panel {
-                    title: "NVLink",
-                    description: "Data over all NVLinks.",
+                    title: "NVLink and XGMI",
+                    description: "Data over all NVLinks or, of AMD GPUs, XGMI links.",
                     unit: "Bps",
                     kind: Kind::Lines,
                     width: 8,
@@ -273,6 +273,14 @@ pub(super) static GPU: Dashboard = Dashboard {
                         (
                             "rate(gpu_nvlink_receive_bytes_total{%g}[$__rate_interval])%i",
                             "{{instance}} GPU {{index}} received",
+                        ),
+                        (
+                            "rate(gpu_xgmi_write_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} written",
+                        ),
+                        (
+                            "rate(gpu_xgmi_read_bytes_total{%g}[$__rate_interval])%i",
+                            "{{instance}} GPU {{index}} read",
                         ),
                     ],
                 },
