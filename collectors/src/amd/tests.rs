@@ -330,6 +330,34 @@ fn counts_of_errors_are_read_again_when_the_list_of_events_moves() {
     );
 }
 
+/// A total without one block would grow by that block's old errors when it is read: `gpu-ecc-uncorrected` would drain.
+#[test]
+fn a_total_is_absent_until_every_block_was_read_and_grows_by_new_errors_only() {
+    let mut node = Node::new("mi300x");
+    let event = |number: u32| format!("current seqno: {number}\nFatal Error: count:0, last_seqno:0\n");
+    let write = |node: &Node, name: &str, text: &str| fs::write(node.of_gpu(name), text).unwrap();
+    let uncorrected = [GPU, "uncorrected", "volatile"];
+    let of_block =
+        |node: &Node, block| node.value(&m::ECC_LOCATION_ERRORS, &[GPU, "uncorrected", "volatile", block]);
+    write(&node, "ras/aca_umc", "ue: 0\nce: 4\nde: 0\n");
+    write(&node, "ras/aca_gfx", "Query currently inaccessible\n");
+    write(&node, "ras/event_state", &event(1));
+    node.read();
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::Absent));
+    assert_eq!(of_block(&node, "umc"), Some(Value::U64(0)));
+    assert_eq!(of_block(&node, "gfx"), None);
+    write(&node, "ras/aca_gfx", "ue: 2\nce: 0\n");
+    write(&node, "ras/event_state", &event(2));
+    node.read();
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(2)));
+    assert_eq!(of_block(&node, "gfx"), Some(Value::U64(2)));
+    // A kind that a file does not have is not missing.
+    assert_eq!(
+        node.value(&m::ECC_ERRORS, &[GPU, "deferred", "volatile"]),
+        Some(Value::U64(0))
+    );
+}
+
 #[test]
 fn a_tree_of_cards_without_the_bus_is_read() {
     let dir = tempfile::tempdir().unwrap();
