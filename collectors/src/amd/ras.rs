@@ -15,7 +15,7 @@ const SLOWLY: Duration = Duration::from_secs(300);
 /// The interval until every block was read once.
 const UNREAD: Duration = Duration::from_secs(60);
 /// The most bytes of the list of bad pages: 28 for each, of which a GPU that works has fewer than 2048.
-const PAGES: u64 = 256 * 1024;
+const PAGES: usize = 256 * 1024;
 /// The bit of memory in the mask of features.
 const MEMORY: u64 = 1;
 /// Kinds of errors, by their word in a file.
@@ -104,7 +104,7 @@ impl Ras {
         }
         self.blocks = found;
         self.pages = files
-            .long("ras/gpu_vram_bad_pages", PAGES)
+            .records("ras/gpu_vram_bad_pages", PAGES)
             .map(|text| pages(&text));
     }
 }
