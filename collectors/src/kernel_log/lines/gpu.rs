@@ -13,6 +13,9 @@ const fn fault(ends: Ends) -> Meaning {
 
 const AMD: &str = "amdgpu";
 
+/// In the driver's detail by instance (`gfx, instance: 0, memory block: X`), which the line of the block repeats.
+const DETAIL: &str = ", instance: ";
+
 /// Whether a count of errors is one: multiples of 1048560 come from a fault of the driver's query.
 fn has_errors(text: &str) -> bool {
     let Some((head, _)) = text.split_once(" hardware errors") else {
@@ -89,7 +92,7 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "*oison is consumed"),
             driver(AMD, "*oison consumption"),
         ],
-        not: &["detected in total in", "does not support poison consumption"],
+        not: &["detected in total in", DETAIL, "does not support poison consumption"],
         when: has_errors,
         ..ROW
     },
@@ -103,7 +106,7 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "% deferred hardware errors detected in *block"),
             driver(AMD, "% new deferred hardware errors detected in *block"),
         ],
-        not: &["detected in total in"],
+        not: &["detected in total in", DETAIL],
         when: has_errors,
         ..ROW
     },
