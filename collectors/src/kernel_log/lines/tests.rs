@@ -106,6 +106,8 @@ fn lines_of_one_report_are_one_event() {
             false,
         ),
         ("Out of memory: Killed process 1234 (python) total-vm:8kB", true),
+        ("kernel BUG at mm/slub.c:379!", false),
+        ("invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", true),
     ];
     let mut before: Option<Read> = None;
     for (text, is_repeated) in lines {
