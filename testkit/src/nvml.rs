@@ -19,6 +19,8 @@ pub use real::RealNvml;
 pub mod code {
     /// NVML_ERROR_UNINITIALIZED.
     pub const UNINITIALIZED: u32 = 1;
+    /// NVML_ERROR_INVALID_ARGUMENT.
+    pub const INVALID_ARGUMENT: u32 = 2;
     /// NVML_ERROR_NOT_SUPPORTED.
     pub const NOT_SUPPORTED: u32 = 3;
     /// NVML_ERROR_NO_PERMISSION.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::sys::root;
+use crate::sys::{records, root};
 
 /// The longest table: sysfs returns at most one page.
 const TABLE: u64 = 4096;
@@ -55,9 +55,9 @@ impl GpuFiles {
         self.text(name)?.parse().ok()
     }
 
-    /// A file of any length, cut at `max` bytes.
-    pub(super) fn long(&self, name: &str, max: u64) -> Option<String> {
-        let bytes = root::read_bytes(&self.path(name), max).ok().flatten()?;
+    /// A list whose driver returns whole lines only, of about `max` bytes at most.
+    pub(super) fn records(&self, name: &str, max: usize) -> Option<String> {
+        let bytes = records::read(&self.path(name), max).ok().flatten()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -12,8 +12,10 @@ use crate::gpu::metrics as m;
 
 /// The interval of the counts.
 const SLOWLY: Duration = Duration::from_secs(300);
+/// The interval until every block was read once.
+const UNREAD: Duration = Duration::from_secs(60);
 /// The most bytes of the list of bad pages: 28 for each, of which a GPU that works has fewer than 2048.
-const PAGES: u64 = 256 * 1024;
+const PAGES: usize = 256 * 1024;
 /// The bit of memory in the mask of features.
 const MEMORY: u64 = 1;
 /// Kinds of errors, by their word in a file.
@@ -36,7 +38,8 @@ pub(super) struct Ras {
     read: Option<Instant>,
     /// The list of events at the last reading of the counts.
     events: Option<String>,
-    blocks: BTreeMap<String, Counts>,
+    /// By block; `None` until its file was read.
+    blocks: BTreeMap<String, Option<Counts>>,
     pages: Option<[u64; STATES.len()]>,
     has_memory_ecc: Option<bool>,
 }
@@ -45,7 +48,9 @@ impl Ras {
     /// Reads what is due, and pushes everything.
     pub(super) fn read(&mut self, gpu: &str, files: &GpuFiles, out: &mut Block) {
         let events = files.text("ras/event_state");
-        if self.read.is_none_or(|at| at.elapsed() >= SLOWLY) || (events.is_some() && events != self.events) {
+        if self.read.is_none_or(|at| at.elapsed() >= self.interval())
+            || (events.is_some() && events != self.events)
+        {
             self.read_counts(files);
             self.events.clone_from(&events);
             self.read = Some(Instant::now());
@@ -60,12 +65,14 @@ impl Ras {
         }
         for (at, (_, kind)) in KINDS.into_iter().enumerate() {
             let of = |counts: &Counts| counts.get(at).copied().flatten();
-            let all = self.blocks.values().filter_map(of);
+            let all = self.blocks.values().flatten().filter_map(of);
             if let Some(total) = all.reduce(u64::saturating_add) {
-                out.u64(&m::ECC_ERRORS, &[gpu, kind, "volatile"], total);
+                // Without a block that was never read it is a part: old errors would look like new ones when that is read.
+                let total = self.is_whole().then_some(total);
+                out.maybe_u64(&m::ECC_ERRORS, &[gpu, kind, "volatile"], total);
             }
             for (block, counts) in &self.blocks {
-                if let Some(count) = of(counts) {
+                if let Some(count) = counts.as_ref().and_then(of) {
                     out.u64(&m::ECC_LOCATION_ERRORS, &[gpu, kind, "volatile", block], count);
                 }
             }
@@ -73,6 +80,15 @@ impl Ras {
         for (count, (_, state)) in self.pages.iter().flatten().zip(STATES) {
             out.u64(&n::BAD_PAGES, &[gpu, state], *count);
         }
+    }
+
+    /// Whether every block was read once.
+    fn is_whole(&self) -> bool {
+        self.blocks.values().all(Option::is_some)
+    }
+
+    fn interval(&self) -> Duration {
+        if self.is_whole() { SLOWLY } else { UNREAD }
     }
 
     fn read_counts(&mut self, files: &GpuFiles) {
@@ -83,14 +99,12 @@ impl Ras {
             let Some(block) = block_of(&name) else { continue };
             let counts = files.text(&format!("ras/{name}")).and_then(|text| counts(&text));
             // A block that cannot be read now keeps its last counts.
-            let known = counts.or_else(|| self.blocks.get(block).copied());
-            if let Some(counts) = known {
-                found.insert(block.to_owned(), counts);
-            }
+            let known = counts.or_else(|| self.blocks.get(block).copied().flatten());
+            found.insert(block.to_owned(), known);
         }
         self.blocks = found;
         self.pages = files
-            .long("ras/gpu_vram_bad_pages", PAGES)
+            .records("ras/gpu_vram_bad_pages", PAGES)
             .map(|text| pages(&text));
     }
 }
@@ -167,6 +181,16 @@ mod tests {
         assert_eq!(block_of("umc_err_count"), Some("umc"));
         assert_eq!(block_of("aca_xgmi_wafl"), Some("xgmi_wafl"));
         assert_eq!(block_of("features"), None);
+    }
+
+    #[test]
+    fn a_block_that_was_not_read_is_read_again_sooner() {
+        let mut ras = Ras::default();
+        ras.blocks
+            .insert("umc".to_owned(), Some([Some(0), Some(0), None]));
+        assert_eq!(ras.interval(), SLOWLY);
+        ras.blocks.insert("gfx".to_owned(), None);
+        assert_eq!(ras.interval(), UNREAD);
     }
 
     #[test]

@@ -78,13 +78,28 @@ impl Signs {
     }
 }
 
+/// The state of a function, from zero on if the driver took it again or another GPU has its address.
+fn state_of(
+    states: &mut BTreeMap<String, (u64, Arc<Mutex<GpuState>>)>,
+    function: &Function,
+) -> Arc<Mutex<GpuState>> {
+    let of_inode = states
+        .remove(&function.pci)
+        .filter(|(inode, _)| *inode == function.inode);
+    let (_, state) = of_inode.unwrap_or_else(|| (function.inode, Arc::default()));
+    let kept = (function.inode, Arc::clone(&state));
+    states.insert(function.pci.clone(), kept);
+    state
+}
+
 /// The list.
 pub(super) struct AmdDevices {
     env: Env,
     hostname: String,
     processes: Processes,
     signs: Signs,
-    states: BTreeMap<String, Arc<Mutex<GpuState>>>,
+    /// By address, with the function's inode: what another device left is not this one's.
+    states: BTreeMap<String, (u64, Arc<Mutex<GpuState>>)>,
 }
 
 impl AmdDevices {
@@ -122,7 +137,7 @@ impl Devices for AmdDevices {
                 identity.gpu = label("", pci);
                 names.insert(identity.gpu.clone());
             }
-            let state = Arc::clone(self.states.entry(pci.to_owned()).or_default());
+            let state = state_of(&mut self.states, function);
             let processes = self.processes.clone();
             // The first partition has the GPU's own device, each other one a platform device.
             let folder = |minor| self.env.path(CARDS).join(format!("renderD{minor}/device"));

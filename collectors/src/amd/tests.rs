@@ -159,6 +159,34 @@ fn a_gpu_that_leaves_is_lost_until_the_list_is_read_again_and_its_return_is_noti
     assert_eq!(node.value(&m::UP, &[GPU]), Some(Value::U64(1)));
 }
 
+/// A driver without `ras/event_state` gives no sign of new counts, which else are read every 5 min.
+#[test]
+fn counts_of_errors_are_those_of_the_gpu_that_is_at_the_address_now() {
+    let other = "GPU-5d0e0000aa0000ff";
+    let mut node = Node::new("mi300x");
+    fs::remove_file(node.of_gpu("ras/event_state")).unwrap();
+    fs::write(node.of_gpu("ras/aca_umc"), "ue: 5\nce: 7\nde: 0\n").unwrap();
+    node.read();
+    let of = |node: &Node, gpu| node.value(&m::ECC_LOCATION_ERRORS, &[gpu, "uncorrected", "volatile", "umc"]);
+    assert_eq!(of(&node, GPU), Some(Value::U64(5)));
+    fs::write(node.of_gpu("ras/aca_umc"), "ue: 1\nce: 0\nde: 0\n").unwrap();
+    node.scan();
+    node.read();
+    assert_eq!(of(&node, GPU), Some(Value::U64(5)), "the same GPU, read before");
+
+    fs::write(node.of_gpu("unique_id"), "5d0e0000aa0000ff\n").unwrap();
+    // Another link, with an inode of its own.
+    let link = node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}"));
+    let new = node.path("/new");
+    std::os::unix::fs::symlink("../../../../devices", &new).unwrap();
+    fs::rename(&new, &link).unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    node.read();
+    assert_eq!(of(&node, other), Some(Value::U64(1)));
+    assert_eq!(of(&node, GPU), None);
+}
+
 #[test]
 fn a_gpu_that_is_divided_while_it_is_read_has_its_new_partitions() {
     let mut node = Node::new("mi300x");
@@ -327,6 +355,34 @@ fn counts_of_errors_are_read_again_when_the_list_of_events_moves() {
         node.value(&m::ECC_ERRORS, &uncorrected),
         Some(Value::U64(2)),
         "the last known count"
+    );
+}
+
+/// A total without one block would grow by that block's old errors when it is read: `gpu-ecc-uncorrected` would drain.
+#[test]
+fn a_total_is_absent_until_every_block_was_read_and_grows_by_new_errors_only() {
+    let mut node = Node::new("mi300x");
+    let event = |number: u32| format!("current seqno: {number}\nFatal Error: count:0, last_seqno:0\n");
+    let write = |node: &Node, name: &str, text: &str| fs::write(node.of_gpu(name), text).unwrap();
+    let uncorrected = [GPU, "uncorrected", "volatile"];
+    let of_block =
+        |node: &Node, block| node.value(&m::ECC_LOCATION_ERRORS, &[GPU, "uncorrected", "volatile", block]);
+    write(&node, "ras/aca_umc", "ue: 0\nce: 4\nde: 0\n");
+    write(&node, "ras/aca_gfx", "Query currently inaccessible\n");
+    write(&node, "ras/event_state", &event(1));
+    node.read();
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::Absent));
+    assert_eq!(of_block(&node, "umc"), Some(Value::U64(0)));
+    assert_eq!(of_block(&node, "gfx"), None);
+    write(&node, "ras/aca_gfx", "ue: 2\nce: 0\n");
+    write(&node, "ras/event_state", &event(2));
+    node.read();
+    assert_eq!(node.value(&m::ECC_ERRORS, &uncorrected), Some(Value::U64(2)));
+    assert_eq!(of_block(&node, "gfx"), Some(Value::U64(2)));
+    // A kind that a file does not have is not missing.
+    assert_eq!(
+        node.value(&m::ECC_ERRORS, &[GPU, "deferred", "volatile"]),
+        Some(Value::U64(0))
     );
 }
 

@@ -69,10 +69,7 @@ fn heads(module: &str) -> Vec<String> {
             "sd 0:0:0:0: ",
             "nvme0n1: ",
         ],
-        "amdgpu" => &[
-            "amdgpu 0000:3b:00.0: amdgpu: ",
-            "[drm:amdgpu_init [amdgpu]] *ERROR* ",
-        ],
+        "amdgpu" => &["amdgpu 0000:3b:00.0: {7}", "[drm:amdgpu_init [amdgpu]] *ERROR* "],
         "nvme" | "nvme_core" | "nvme_fabrics" | "nvme_rdma" | "nvme_tcp" => &["nvme nvme0: ", "nvme0n1: "],
         // ext4_error() has its own head in the string.
         "ext4" => &["EXT4-fs (sda1): ", "EXT4-fs warning (device sda1): "],
@@ -93,6 +90,19 @@ fn heads(module: &str) -> Vec<String> {
     };
     heads.extend(more.iter().map(|head| (*head).to_owned()));
     heads
+}
+
+/// Whether a message of this module can have that head. The strings of amdgpu's dev_err() begin with the driver's name. Others
+/// are DRM_ERROR(), without an address, or RAS events, which have a number there.
+fn fits(module: &str, head: &str, format: &str) -> bool {
+    if module != "amdgpu" || head.is_empty() {
+        return true;
+    }
+    if format.starts_with("amdgpu: ") {
+        return head == "amdgpu 0000:3b:00.0: ";
+    }
+    let is_ras_event = format.contains("hardware errors") || format.contains("poison");
+    head.starts_with("[drm:") || head.ends_with('}') && is_ras_event
 }
 
 /// The event of a line, if it is one: what ends the fault's line, or that it is only counted, and the row.
@@ -162,7 +172,8 @@ fn events(strings: &str) -> BTreeSet<String> {
             let text = filled(format, fill).replace("\\n", "\n");
             for head in heads {
                 let line = format!("{head}{text}");
-                if may_be(&line)
+                if fits(module, head, format)
+                    && may_be(&line)
                     && let Some(event) = event(&line)
                 {
                     found.insert(format!("{event}\t{module}\t{format}"));

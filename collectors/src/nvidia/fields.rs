@@ -99,8 +99,17 @@ impl Fields {
             // If the driver rejects a batch of this length, the links are omitted from the next reading on.
             caller.retry(BATCH);
             self.items.truncate(table::ROWS.len());
-            self.batch = Batch::new(&self.items.iter().map(|i| i.wanted).collect::<Vec<_>>());
+            self.start_again();
         }
+    }
+
+    /// A batch of every item, in their order: an earlier one may have left out fields.
+    fn start_again(&mut self) {
+        for (at, item) in self.items.iter_mut().enumerate() {
+            item.place = Some(at);
+        }
+        self.batch = Batch::new(&self.items.iter().map(|i| i.wanted).collect::<Vec<_>>());
+        self.fresh = true;
     }
 
     /// The answer at that position of the list, or its return code.

@@ -21,6 +21,7 @@ pub(crate) mod netlink;
 pub(crate) mod nvme;
 pub mod nvml;
 pub(crate) mod patience;
+pub(crate) mod records;
 pub mod root;
 pub(crate) mod statfs;
 pub mod task;

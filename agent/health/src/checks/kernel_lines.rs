@@ -65,7 +65,7 @@ check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,
     ignored "A full disk, errors that Btrfs corrected, the daily repetition of old ext4 errors, a shutdown that a person ordered."
 }
 check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
-    fires "The kernel log reports a fault of a GPU other than an Xid: AMD resets, time-outs, memory errors and bad pages. NVIDIA: a GPU that was not started, versions that differ.",
+    fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, errors of memory and links, bad pages, faults found when the firmware started. NVIDIA: a GPU that was not started, versions that differ.",
     clears "AMD: a finished reset or 6 h without. Failed resets and memory errors: a reboot. NVIDIA: 1 h without, or a reboot. Bad pages: a person.",
     ignored "Xids, SXids and lost GPUs: other checks. Corrected errors and page faults of programs: counted."
 }

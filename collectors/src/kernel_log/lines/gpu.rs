@@ -13,6 +13,9 @@ const fn fault(ends: Ends) -> Meaning {
 
 const AMD: &str = "amdgpu";
 
+/// In the driver's detail by instance (`gfx, instance: 0, memory block: X`), which the line of the block repeats.
+const DETAIL: &str = ", instance: ";
+
 /// Whether a count of errors is one: multiples of 1048560 come from a fault of the driver's query.
 fn has_errors(text: &str) -> bool {
     let Some((head, _)) = text.split_once(" hardware errors") else {
@@ -33,6 +36,21 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "Ring * reset failed"),
         ],
         not: &["soft recovered"],
+        ..ROW
+    },
+    // DRM_ERROR() of Linux 6.1: `[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout, ...`.
+    Row {
+        id: "amdgpu-node-ring-timeout",
+        what: "a queue of an AMD GPU timed out; the driver does not say of which",
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[at("[drm:amdgpu_* ring * timeout, signaled seq=")],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-node-recovery-failed",
+        what: "the recovery of an AMD GPU failed; the driver does not say of which",
+        meaning: fault(Ends::Reboot),
+        forms: &[at("[drm:amdgpu_* GPU Recovery Failed: ")],
         ..ROW
     },
     Row {
@@ -89,7 +107,11 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "*oison is consumed"),
             driver(AMD, "*oison consumption"),
         ],
-        not: &["detected in total in", "does not support poison consumption"],
+        not: &[
+            "detected in total in",
+            DETAIL,
+            "does not support poison consumption",
+        ],
         when: has_errors,
         ..ROW
     },
@@ -103,18 +125,45 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "% deferred hardware errors detected in *block"),
             driver(AMD, "% new deferred hardware errors detected in *block"),
         ],
-        not: &["detected in total in"],
+        not: &["detected in total in", DETAIL],
         when: has_errors,
         ..ROW
     },
+    // The parameter -1, which is the default, and -2 keep the GPU in use.
     Row {
         id: "amdgpu-bad-pages",
-        what: "a GPU has too many bad pages",
+        what: "a GPU has too many bad pages; with bad_page_threshold -1 or -2 the driver still uses it",
         about: Pci,
         meaning: fault(Ends::Person),
         forms: &[
             driver(AMD, "RAS records:% exceed threshold:%"),
+            driver(AMD, "Saved bad pages % reaches threshold value %"),
+            driver(AMD, "This GPU is in BAD status"),
             driver(AMD, "*GPU will not be initialized due to "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-boot",
+        what: "the firmware of a GPU found a fault when it started",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        // Behind `socket: N, `.
+        forms: &[
+            driver(AMD, "aid: %, *fw_status: %, "),
+            driver(AMD, "aid: %, * failed"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-link",
+        what: "an error of a link between GPUs",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            driver(AMD, "XGMI PCS * detected"),
+            driver(AMD, "XGMI3X16 PCS * detected"),
+            driver(AMD, "WAFL PCS * detected"),
         ],
         ..ROW
     },

@@ -95,6 +95,8 @@ pub(super) static ROWS: &[Row] = &[
             pci("slot(*): Link Down event"),
             pci("Card not present on Slot(*)"),
         ],
+        // A link that the port or a reset took down and brought back: "(recovered by DPC)" before Linux 6.16.
+        not: &["Link Down/Up ignored"],
         ..ROW
     },
     Row {

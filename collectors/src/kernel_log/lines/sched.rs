@@ -1,5 +1,5 @@
 //! Scheduler, memory management and crashes: kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h,
-//! mm/oom_kill.c, arch/*/mm/fault.c, lib/list_debug.c.
+//! mm/oom_kill.c, arch/*/mm/fault.c, arch/*/kernel/traps.c, lib/list_debug.c.
 
 use super::form::{at, lustre};
 use super::{Ends, Meaning, ROW, Row};
@@ -30,8 +30,11 @@ pub(super) static ROWS: &[Row] = &[
             at("kernel BUG at *:%!"),
             at("general protection fault: %"),
             at("general protection fault, probably for "),
+            at("divide error: % [#%"),
+            at("stack segment: % [#%"),
+            at("invalid opcode: % [#%"),
             at("Oops: "),
-            at("Internal error: Oops"),
+            at("Internal error: * [#%"),
             at("BUG: scheduling while atomic"),
             at("BUG: Bad page state"),
         ],

@@ -54,7 +54,6 @@ fn every_row_has_an_id_of_its_own_and_a_sample_or_a_form_that_only_one_version_p
         [
             "cgroup-pids",
             "cpu-offline",
-            "amdgpu-bad-pages",
             "nvidia-gsp-timeout",
             "nvidia-inband",
             "nvidia-in-use"
@@ -107,6 +106,8 @@ fn lines_of_one_report_are_one_event() {
             false,
         ),
         ("Out of memory: Killed process 1234 (python) total-vm:8kB", true),
+        ("kernel BUG at mm/slub.c:379!", false),
+        ("invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", true),
     ];
     let mut before: Option<Read> = None;
     for (text, is_repeated) in lines {

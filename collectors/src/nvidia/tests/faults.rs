@@ -98,6 +98,40 @@ fn one_question_without_an_answer_costs_its_own_value() {
     });
 }
 
+/// Fields that the driver does not offer are left out of the batch after its first answer. A rejected batch starts again with
+/// all of them: the order of the answers changes twice.
+#[test]
+fn a_batch_that_was_rejected_once_leaves_every_value_at_its_own_series() {
+    let of_batch = |seen: Seen| -> Seen {
+        let fields = crate::metrics().filter(|m| m.source.contains("NVML_FI_"));
+        let names: Vec<&str> = fields.map(|m| m.name).collect();
+        // Of the links nothing is asked after a rejection.
+        let is_link = |name: &str| name.starts_with("gpu_nvlink") || name.starts_with("gpu_c2c");
+        let is_it = |key: &str| {
+            let name = key.split(' ').next().unwrap();
+            names.contains(&name) && !is_link(name) && key.contains(&gpu(3))
+        };
+        seen.into_iter().filter(|(key, _)| is_it(key)).collect()
+    };
+    for refusal in [code::NOT_SUPPORTED, code::INVALID_ARGUMENT] {
+        let mut node = Node::of("h100");
+        node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        let before = of_batch(node.read());
+        assert!(before.len() > 30, "{before:?}");
+        assert!(get(&before, &m::MEMORY_TEMPERATURE, &[&gpu(3)]).is_some());
+        let refused = Fault::Code(refusal);
+        node.driver
+            .break_call(3, "nvmlDeviceGetFieldValues", refused)
+            .unwrap();
+        let seen = node.read();
+        assert_eq!(get(&seen, &m::MEMORY_TEMPERATURE, &[&gpu(3)]), None);
+        node.driver.lift().unwrap();
+        for reading in ["all fields", "fields that are offered"] {
+            assert_eq!(of_batch(node.read()), before, "{refusal}: {reading}");
+        }
+    }
+}
+
 #[test]
 fn a_gpu_that_refuses_every_question_is_down_until_it_answers() {
     let mut node = Node::of("h100");
