@@ -51,7 +51,7 @@ mod tests {
         const LINE: usize = 28;
         move |room, at| {
             let (at, count) = (usize::try_from(at).unwrap(), room.len().min(4096));
-            let (start, end) = ((at + LINE - 1) / LINE, (at + count - 1) / LINE);
+            let (start, end) = (at.div_ceil(LINE), (at + count - 1) / LINE);
             let lines: String = (start..end.min(pages))
                 .map(|page| format!("0x{page:08x} : 0x00001000 : R\n"))
                 .collect();
