@@ -665,6 +665,7 @@ mod tests {
 
     /// The drives of such a node had no log until the next start of nodewarden.
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "the test makes a drive")]
     fn a_worker_is_restarted_when_a_later_drive_needs_a_helper_that_it_lacks() {
         let root = tempfile::tempdir().unwrap();
         let ids = Ids { uid: 1, gid: 1 };

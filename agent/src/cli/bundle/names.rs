@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn every_kind_of_subject_is_known() {
         // A kind without a row here would be a `subject-1`.
-        let words: std::collections::BTreeSet<&str> = SubjectKinds::ALL.iter().map(|k| k.word()).collect();
+        let words: BTreeSet<&str> = SubjectKinds::ALL.iter().map(|k| k.word()).collect();
         assert_eq!(words.len(), SubjectKinds::ALL.len());
     }
 

@@ -471,8 +471,7 @@ fn the_last_good_configuration_needs_a_runner_for_what_names_a_command() {
         let files = Files::new(&[("n.toml", text.as_str())]);
         let config = files.load(&[]).unwrap().config;
         assert!(config.needs_runner(), "{rest}");
-        let kept: crate::config::Config =
-            serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
+        let kept: Config = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
         assert!(kept.commands.is_empty());
         assert_eq!(kept.needs_runner(), is_named, "{rest}");
     }

@@ -114,7 +114,7 @@ fn an_incident_of_a_command_of_the_site_has_none_of_its_output() {
     snapshot.commands = [state].into();
     let settings = health::Settings {
         commands: vec![row],
-        ..health::Settings::default()
+        ..crate::config::Config::default().health
     };
     let policy = health::policy::Policy::new(&settings, None).unwrap();
     let now = health::Now {
