@@ -174,7 +174,7 @@ impl Page {
                 amd::nodes(&self.snapshot, w);
                 amd::health(self, w);
             }
-            dcgm::PAGE => dcgm::last_xids(self, w),
+            dcgm::PAGE => dcgm::render(self, w),
             node_exporter::PAGE => node_exporter::scrapes(&self.snapshot, w),
             _ => {}
         }

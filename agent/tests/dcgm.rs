@@ -58,9 +58,9 @@ const DEFAULT: &[(&str, &str)] = &[
 ];
 
 /// Reads the GPUs twice, with a sampling period in between.
-fn devices(case: &Path, at: Duration) -> Vec<DeviceState> {
+fn devices(scenario: &str, at: Duration) -> Vec<DeviceState> {
     let dir = tempfile::tempdir().unwrap();
-    let driver = FakeNvml::install(dir.path(), &case.join("nvml.toml")).unwrap();
+    let driver = FakeNvml::install_text(dir.path(), scenario).unwrap();
     let settings = nvidia::SPEC
         .settings(&format!("library = {:?}", driver.library()))
         .unwrap();
@@ -102,6 +102,14 @@ fn view() -> View {
 }
 
 fn page(case: &Path) -> String {
+    page_of(&scenario(case))
+}
+
+fn scenario(case: &Path) -> String {
+    fs::read_to_string(case.join("nvml.toml")).unwrap()
+}
+
+fn page_of(scenario: &str) -> String {
     let at = Duration::from_secs(1000);
     let mut snapshot = Snapshot::empty(at);
     let collector = snapshot
@@ -110,7 +118,7 @@ fn page(case: &Path) -> String {
         .find(|c| c.spec.name == "nvidia")
         .unwrap();
     collector.presence = Presence::Open;
-    collector.devices = devices(case, at);
+    collector.devices = devices(scenario, at);
     let mut view = view();
     let gpu = "GPU-00000000-0000-4000-8000-000000000102".to_owned();
     let codes = view.ledger.xids.entry(gpu).or_default();
@@ -164,6 +172,24 @@ fn eight_h100s_have_dcgm_exporters_default_metrics() {
         assert!(found.lines().any(|l| l == line), "{line}\n{found}");
     }
     is_expected(&case, &found);
+}
+
+/// The driver calls the registration completed; its return code is NVML_ERROR_TIMEOUT.
+#[test]
+fn a_failed_fabric_registration_is_a_failure_in_dcgms_codes() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100");
+    let text = scenario(&case);
+    let well = "[gpu.fabric]\nstate = 3\nstatus = 0\n";
+    assert!(text.contains(well));
+    let found = page_of(&text.replace(well, "[gpu.fabric]\nstate = 3\nstatus = 10\n"));
+    for (name, value) in [
+        ("DCGM_FI_DEV_FABRIC_MANAGER_STATUS", "4"),
+        ("DCGM_FI_DEV_FABRIC_MANAGER_ERROR_CODE", "-11"),
+    ] {
+        let lines = found.lines().filter(|l| l.starts_with(&format!("{name}{{")));
+        let values: Vec<_> = lines.filter_map(|l| l.split(' ').next_back()).collect();
+        assert_eq!(values, [value; 8], "{name}");
+    }
 }
 
 /// What dcgm-exporter shows of four GB200 and not of eight H100s, with a value of the third of them.

@@ -27,7 +27,7 @@ pub(super) fn gpus<'a>(snapshot: &'a Snapshot, info: &'static Metric) -> impl It
 pub(super) fn family<'a>(
     family: &header::Family<'static>,
     join: &'static Join,
-    rows: impl Iterator<Item = (Sample<'a>, Option<(&'static str, String)>, u64)>,
+    rows: impl Iterator<Item = (Sample<'a>, Option<(&'static str, String)>, Value)>,
     w: &mut Writer<'_>,
 ) {
     let (format, out) = w.raw();
@@ -41,7 +41,7 @@ pub(super) fn family<'a>(
         let extra = extra.iter().map(|(name, value)| (*name, value.as_str()));
         let labels = joined.filter(|(_, value)| !value.is_empty()).chain(extra);
         line::start(family.name, family.kind, Part::Whole, 1.0, labels, out);
-        number::u64(value, out);
+        number::value(value, out);
         out.push(b'\n');
     }
 }

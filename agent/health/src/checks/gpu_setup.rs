@@ -31,9 +31,9 @@ pub static PERSISTENCE: Check = Check {
 pub static FABRIC: Check = Check {
     id: "gpu-fabric",
     subject: SubjectKind::Gpu,
-    fires_when: "A GPU of an NVSwitch fabric has not joined it, or the driver reports an aspect of the fabric as unhealthy.",
+    fires_when: "A GPU of an NVSwitch fabric has not joined it, its registration failed, or the driver reports an aspect of the fabric as unhealthy.",
     lasting: "20 consecutive readings, at least 300 s",
-    clears_when: "20 consecutive readings, at least 300 s, with the GPU joined and no unhealthy aspect.",
+    clears_when: "20 consecutive readings, at least 300 s, with the GPU joined without an error and no unhealthy aspect.",
     ignored_when: "The first 600 s after boot.",
     scope: Scope::Shared,
     may: May::Comment,
@@ -73,15 +73,21 @@ fn fabric<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         let Some(state) = gpu.value(&n::FABRIC_STATE) else {
             return Vec::new();
         };
+        // The driver also calls a registration completed that failed.
+        let failed = gpu.one(&n::FABRIC_STATUS).filter(|s| s.as_f64() > 0.0);
         let wrong = gpu.all(&n::FABRIC_UNHEALTHY).find(|s| s.as_f64() > 0.0);
-        let reading = match (state, wrong) {
+        let reading = match (state, failed.or(wrong)) {
             (JOINED, None) => Reading::Good,
             (1.0 | 2.0 | JOINED, _) if settled => Reading::Bad,
             _ => Reading::Unknown,
         };
-        let aspect = wrong.and_then(|s| s.label("aspect")).unwrap_or("not joined");
-        let sample = wrong.or(gpu.one(&n::FABRIC_STATE));
-        let expected = if wrong.is_some() { "0" } else { "3" };
+        let aspect = match (failed, wrong) {
+            (Some(_), _) => "registration failed",
+            (None, Some(wrong)) => wrong.label("aspect").unwrap_or("unhealthy"),
+            (None, None) => "not joined",
+        };
+        let sample = failed.or(wrong).or(gpu.one(&n::FABRIC_STATE));
+        let expected = if failed.or(wrong).is_some() { "0" } else { "3" };
         vec![Opinion {
             of: "",
             reading,

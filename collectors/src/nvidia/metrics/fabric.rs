@@ -6,10 +6,10 @@ use crate::gpu::metrics::{GPU, gauge};
 metrics! {
     ALL_FABRIC;
     FABRIC_STATE "gpu_fabric_state" Gauge None Core GPU, "nvmlDeviceGetGpuFabricInfoV",
-        [gauge("DCGM_FI_DEV_FABRIC_MANAGER_STATUS").same()]
+        []
         "Fabric registration state of a GPU: 1 not started, 2 in progress, 3 completed; absent without a fabric.";
     FABRIC_STATUS "gpu_fabric_status" Gauge None Detail GPU, "nvmlDeviceGetGpuFabricInfoV",
-        [gauge("DCGM_FI_DEV_FABRIC_MANAGER_ERROR_CODE").same()]
+        []
         "Result of the fabric registration as the driver's return code, 0 is success.";
     FABRIC_UNHEALTHY "gpu_fabric_unhealthy" Gauge None Core &["gpu", "aspect"], "nvmlDeviceGetGpuFabricInfoV",
         []

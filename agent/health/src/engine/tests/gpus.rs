@@ -159,6 +159,14 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         one(&m::PERSISTENCE_MODE, &[], 0, 1, "persistence mode off", false),
         one(&n::FABRIC_STATE, &[], 2, 3, "fabric: not joined", false),
+        pair(
+            &n::FABRIC_STATE,
+            &n::FABRIC_STATUS,
+            (3, 10),
+            (3, 0),
+            "fabric: registration failed",
+            false,
+        ),
     ]
 }
 
