@@ -2,7 +2,7 @@
 //!
 //! A read of the counts asks the firmware, so they are read at an interval, and when the cheap list of events has moved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::files::GpuFiles;
@@ -14,6 +14,8 @@ use crate::gpu::metrics as m;
 const SLOWLY: Duration = Duration::from_secs(300);
 /// The interval until every block was read once.
 const UNREAD: Duration = Duration::from_secs(60);
+/// Readings after which the totals leave out blocks that none of them could read: 10 min, unless events come.
+const ATTEMPTS: u32 = 10;
 /// The most bytes of the list of bad pages: 28 for each, of which a GPU that works has fewer than 2048.
 const PAGES: usize = 256 * 1024;
 /// The bit of memory in the mask of features.
@@ -40,6 +42,10 @@ pub(super) struct Ras {
     events: Option<String>,
     /// By block; `None` until its file was read.
     blocks: BTreeMap<String, Option<Counts>>,
+    /// Readings of the counts so far.
+    attempts: u32,
+    /// Blocks that the totals leave out, also if they can be read later.
+    left_out: BTreeSet<String>,
     pages: Option<[u64; STATES.len()]>,
     has_memory_ecc: Option<bool>,
 }
@@ -65,9 +71,13 @@ impl Ras {
         }
         for (at, (_, kind)) in KINDS.into_iter().enumerate() {
             let of = |counts: &Counts| counts.get(at).copied().flatten();
-            let all = self.blocks.values().flatten().filter_map(of);
+            let counted = self
+                .blocks
+                .iter()
+                .filter(|(block, _)| !self.left_out.contains(*block));
+            let all = counted.filter_map(|(_, counts)| counts.as_ref().and_then(of));
             if let Some(total) = all.reduce(u64::saturating_add) {
-                // Without a block that was never read it is a part: old errors would look like new ones when that is read.
+                // Old errors of a block would look like new ones when it is read later.
                 let total = self.is_whole().then_some(total);
                 out.maybe_u64(&m::ECC_ERRORS, &[gpu, kind, "volatile"], total);
             }
@@ -82,9 +92,10 @@ impl Ras {
         }
     }
 
-    /// Whether every block was read once.
+    /// Whether every block of the totals was read once.
     fn is_whole(&self) -> bool {
-        self.blocks.values().all(Option::is_some)
+        let mut all = self.blocks.iter();
+        all.all(|(block, counts)| counts.is_some() || self.left_out.contains(block))
     }
 
     fn interval(&self) -> Duration {
@@ -103,6 +114,11 @@ impl Ras {
             found.insert(block.to_owned(), known);
         }
         self.blocks = found;
+        self.attempts = self.attempts.saturating_add(1);
+        if self.attempts >= ATTEMPTS && self.blocks.values().any(Option::is_some) {
+            let unread = self.blocks.iter().filter(|(_, counts)| counts.is_none());
+            self.left_out.extend(unread.map(|(block, _)| block.clone()));
+        }
         self.pages = files
             .records("ras/gpu_vram_bad_pages", PAGES)
             .map(|text| pages(&text));

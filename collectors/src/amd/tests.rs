@@ -386,6 +386,33 @@ fn a_total_is_absent_until_every_block_was_read_and_grows_by_new_errors_only() {
     );
 }
 
+/// Without a total `gpu-ecc-uncorrected` would never see this GPU's errors.
+#[test]
+fn a_block_that_is_never_readable_is_left_out_of_the_total() {
+    let mut node = Node::new("mi300x");
+    let write = |node: &Node, name: &str, text: &str| fs::write(node.of_gpu(name), text).unwrap();
+    let uncorrected = [GPU, "uncorrected", "volatile"];
+    let mut read = |umc: u64, gfx: &str, event: u32| {
+        write(&node, "ras/aca_umc", &format!("ue: {umc}\nce: 0\nde: 0\n"));
+        write(&node, "ras/aca_gfx", gfx);
+        let events = format!("current seqno: {event}\nFatal Error: count:0, last_seqno:0\n");
+        write(&node, "ras/event_state", &events);
+        node.read();
+        node.value(&m::ECC_ERRORS, &uncorrected)
+    };
+    let refused = "Query currently inaccessible\n";
+    for event in 1..10 {
+        assert_eq!(read(3, refused, event), Some(Value::Absent), "{event}");
+    }
+    assert_eq!(read(3, refused, 10), Some(Value::U64(3)));
+    assert_eq!(read(4, refused, 11), Some(Value::U64(4)));
+    assert_eq!(
+        read(4, "ue: 2\nce: 0\n", 12),
+        Some(Value::U64(4)),
+        "old errors are not new ones"
+    );
+}
+
 #[test]
 fn a_tree_of_cards_without_the_bus_is_read() {
     let dir = tempfile::tempdir().unwrap();
