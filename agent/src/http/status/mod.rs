@@ -240,7 +240,11 @@ fn unknown(text: &str, snapshot: &Snapshot) -> String {
             (state, reason) if reason.is_empty() => format!("collector {name} is {state}"),
             (state, reason) => format!("collector {name} is {state}: {reason}"),
         },
-        None => "the node has not been read yet".to_owned(),
+        // A collector that is no longer listed.
+        None if collectors::COLLECTORS.iter().any(|spec| spec.name == name) => {
+            "the node has not been read yet".to_owned()
+        }
+        None => text.to_owned(),
     }
 }
 

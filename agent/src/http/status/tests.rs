@@ -386,3 +386,16 @@ fn a_quiet_node_has_a_quiet_page() {
     let text = render(&report(&page));
     assert!(text.contains("<p class=\"verdict\">healthy</p>") && text.contains("Open incidents: 0"));
 }
+
+#[test]
+fn an_unknown_verdict_says_which_gpu_is_missing() {
+    let doubt = "the GPU at 0000:43:00.0 is not on the PCI bus, although its incident was cleared";
+    let mut view = sample::view();
+    view.verdict.health = Health::Unknown;
+    doubt.clone_into(&mut view.verdict.text);
+    let page = Page {
+        view: Arc::new(view),
+        ..sample::page()
+    };
+    assert_eq!(report(&page).verdict.text, doubt);
+}
