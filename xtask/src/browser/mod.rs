@@ -135,7 +135,7 @@ impl Check {
     }
 }
 
-/// What is wrong with the status page of a state.
+/// Problems of the status page of a state.
 fn of_state(look: &Look, state: &State, view: &View) -> Vec<String> {
     let mut problems = Vec::new();
     if look.verdict.as_deref() != Some(state.health) {

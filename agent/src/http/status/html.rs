@@ -31,7 +31,7 @@ fn visible(text: &str) -> String {
     text.chars().map(mark).collect()
 }
 
-/// The query of the page that a browser does not load again by itself.
+/// The query of the page that a browser does not load again.
 pub(in crate::http) const STILL: &str = "refresh=off";
 
 /// The page. `still`: a browser does not load it again.
