@@ -3,7 +3,9 @@
 use anyhow::Result;
 
 use crate::stage::Stages;
-use crate::{alerts, bench, cmd, dashboards, demo, deps, docs, e2e, fuzz, lint, package, supply, test, vm};
+use crate::{
+    alerts, bench, browser, cmd, dashboards, demo, deps, docs, e2e, fuzz, lint, package, supply, test, vm,
+};
 
 /// Runs all checks; `full` adds checks that take long or need tools that are slow to install.
 pub(crate) fn run(full: bool) -> Result<()> {
@@ -30,6 +32,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
             stages.not_run("cargo deny: advisories", "cargo deny");
         }
         stages.run("build twice", || supply::twice(package::epoch()?));
+        stages.run("browser", || browser::run(browser::BrowserArgs::default()));
         stages.run("package", || package::run(true));
         stages.run("demo: fleet", demo::check_fleet);
         stages.run("fuzz search", fuzz::search);

@@ -23,7 +23,7 @@ use testkit::ports::Port;
 use crate::cmd;
 use check::Check;
 use fleet::{Expected, Fault};
-use place::Place;
+pub(crate) use place::Place;
 
 /// Time that the daemon has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub(crate) struct DemoArgs {
 }
 
 /// The folder of a recording, by its path below fixtures/ or by its last part alone: `mi300x`.
-fn recording(name: &str) -> Result<PathBuf> {
+pub(crate) fn recording(name: &str) -> Result<PathBuf> {
     let all = cmd::root().join("fixtures");
     let is_recording = |case: &PathBuf| case.join("root.tree").is_file();
     let whole = all.join(name);
@@ -259,7 +259,7 @@ fn show(nodes: &mut [Node], mut checks: Checks, check: bool, waker: &SignalFd) -
 }
 
 /// Ends the daemon, and waits for it.
-fn end(daemon: &mut Child) -> Result<()> {
+pub(crate) fn end(daemon: &mut Child) -> Result<()> {
     if daemon.try_wait()?.is_some() {
         return Ok(());
     }
@@ -277,7 +277,7 @@ fn end(daemon: &mut Child) -> Result<()> {
 }
 
 impl Place {
-    fn start(&self) -> Result<Child> {
+    pub(crate) fn start(&self) -> Result<Child> {
         let mut command = self.command()?;
         // Its own process group: Ctrl-C must not reach the workers, which end only when their input closes.
         command.process_group(0);

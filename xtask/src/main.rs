@@ -6,6 +6,7 @@
 mod alerts;
 mod bans;
 mod bench;
+mod browser;
 mod ci;
 mod cmd;
 mod dashboards;
@@ -96,6 +97,8 @@ enum Task {
     },
     /// Cost of a scrape, compared with node_exporter and a floor program. Needs root, Debian.
     Bench(bench::BenchArgs),
+    /// The status page in Chromium, on a phone and on a desk, in each state. Needs root, Debian, or `chromium` and `npm`.
+    Browser(browser::BrowserArgs),
     /// Records this machine's NVIDIA driver as a scenario for the stand-in. Changes nothing on the machine.
     HwNvidia(hw_nvidia::HwNvidiaArgs),
     /// Runs the daemon on a recorded node with a failing GPU.
@@ -132,6 +135,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Package { check } => package::run(check),
         Task::Bench(args) => bench::run(&args),
+        Task::Browser(args) => browser::run(args),
         Task::HwNvidia(args) => hw_nvidia::run(&args),
         Task::Demo(args) => demo::run(args),
     }

@@ -4,10 +4,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
 
-/// Nothing may be loaded or sent, and only our own style (by its digest) applies.
+/// Nothing may be loaded or sent, and only our own style (by its digest) applies. The image is the empty icon, without
+/// which browsers ask for /favicon.ico.
 pub(super) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-     style-src 'sha256-qBUNJsxQwZ3Dmu/2Yp4B88m8ri2aUzjh7Wl3Q7S5gOw='; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+     style-src 'sha256-9PllkXn5a+9644m64aZsYdrz1MdXyMh2Z1SZWdNzhk0='; \
+     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A page. `refresh`: how often a browser loads it again, in seconds.
 pub(super) fn document(title: &str, refresh: Option<u32>, body: &Markup) -> String {

@@ -59,7 +59,7 @@ impl<C: Core> Routes<C> {
             "/api/v1/status" => self.status_json(),
             _ => match runbooks::at(path) {
                 Some(runbook) => runbook_page(runbook),
-                None => self.status_page(),
+                None => self.status_page(request.uri().query()),
             },
         }
     }
@@ -72,8 +72,9 @@ impl<C: Core> Routes<C> {
         StatusReport::of(&self.core.page(), self.core.now(), wall, host.unwrap_or_default())
     }
 
-    fn status_page(&self) -> Response<Full<Bytes>> {
-        html(status::render(&self.report()), "no-store")
+    fn status_page(&self, query: Option<&str>) -> Response<Full<Bytes>> {
+        let still = query == Some(status::STILL);
+        html(status::render(&self.report(), still), "no-store")
     }
 
     fn status_json(&self) -> Response<Full<Bytes>> {

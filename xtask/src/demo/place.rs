@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tempfile::TempDir;
-use testkit::http;
+use testkit::http::{self, Response};
 
 use crate::cmd;
 
@@ -37,14 +37,14 @@ pub(super) const COMMANDS: &[(&str, i32)] = &[
 ];
 
 /// A folder with a node, and the daemon on it.
-pub(super) struct Place {
+pub(crate) struct Place {
     program: PathBuf,
     listen: SocketAddr,
     dir: TempDir,
 }
 
 impl Place {
-    pub(super) fn new(program: PathBuf, listen: SocketAddr) -> Result<Self> {
+    pub(crate) fn new(program: PathBuf, listen: SocketAddr) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("nodewarden-demo-").tempdir()?;
         // Under root the workers run as other users, who may not read a checkout below a user's home.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
@@ -55,7 +55,7 @@ impl Place {
         self.listen
     }
 
-    pub(super) fn node(&self) -> PathBuf {
+    pub(crate) fn node(&self) -> PathBuf {
         self.dir.path().join("node")
     }
 
@@ -99,9 +99,17 @@ impl Place {
         command
     }
 
-    pub(super) fn get(&self, page: &str) -> Result<String> {
-        let answer = http::get(&self.listen.to_string(), page, &[], ANSWER)?;
-        Ok(answer.ok()?.to_owned())
+    pub(crate) fn get(&self, page: &str) -> Result<String> {
+        Ok(self.answer(page)?.ok()?.to_owned())
+    }
+
+    pub(crate) fn answer(&self, page: &str) -> Result<Response> {
+        http::get(&self.listen.to_string(), page, &[], ANSWER)
+    }
+
+    /// Where its pages are.
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.listen)
     }
 
     /// Whether the daemon has read the node.
@@ -117,7 +125,7 @@ impl Place {
     pub(super) fn print_where_to_look(&self) {
         println!("\nA recorded node. Nothing here touches this machine's hardware or its Slurm.\n");
         for (what, page) in self.pages() {
-            println!("  {what:14} http://{}{page}", self.listen);
+            println!("  {what:14} {}{page}", self.origin());
         }
         println!();
         for (words, _) in COMMANDS {

@@ -31,8 +31,11 @@ fn visible(text: &str) -> String {
     text.chars().map(mark).collect()
 }
 
-/// The page.
-pub(in crate::http) fn render(report: &StatusReport) -> String {
+/// The query of the page that a browser does not load again.
+pub(in crate::http) const STILL: &str = "refresh=off";
+
+/// The page. `still`: a browser does not load it again.
+pub(in crate::http) fn render(report: &StatusReport, still: bool) -> String {
     let verdict = &report.verdict;
     let word = match verdict.health {
         Health::Healthy => "healthy",
@@ -40,6 +43,8 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
         Health::Unknown => "unknown",
     };
     let host = visible(&report.host);
+    // What cannot be read explains empty tables.
+    let blind = report.collectors.iter().any(is_troubled);
     let body = html! {
         header class=(word) {
             h1 { (host) }
@@ -58,21 +63,29 @@ pub(in crate::http) fn render(report: &StatusReport) -> String {
             @for i in &report.incidents { (incident(i, &report.gpus)) }
             @if report.incidents.is_empty() { p class="card" { "None." } }
             (drain(&report.drain))
+            @if blind { (collectors(&report.collectors)) }
             (gpus(&report.gpus))
             (ports(&report.ports))
             (mounts(&report.mounts))
-            (collectors(&report.collectors))
+            @if !blind { (collectors(&report.collectors)) }
             (workers(&report.workers))
             (commands(&report.commands))
             (closed(&report.closed))
             (links())
             p class="soft" {
                 "nodewarden " (report.nodewarden) ", running for " (span(age(report.at, report.started)))
-                ". Mode: " (report.mode) ". Refreshed every " (REFRESH) " s."
+                ". Mode: " (report.mode) "."
+            }
+            p class="soft refresh" {
+                @if still {
+                    "Not refreshed. " a href="/" { "Refresh every " (REFRESH) " s" }
+                } @else {
+                    "Refreshed every " (REFRESH) " s. " a href={ "/?" (STILL) } { "Do not refresh" }
+                }
             }
         }
     };
-    document(&format!("{word}: {host}"), Some(REFRESH), &body)
+    document(&format!("{word}: {host}"), (!still).then_some(REFRESH), &body)
 }
 
 /// `GPU 1 (0000:43:00.0)`, or the subject as it is.
@@ -101,18 +114,27 @@ fn incident(i: &IncidentReport, gpus: &[GpuView]) -> Markup {
                 (visible(&i.detail))
             }
             dl {
-                dt { "Subject" } dd { (visible(&i.subject)) }
                 dt { "Remedy" } dd { b { (visible(&i.remedy)) } }
-                dt { "Open for" } dd { (span(i.age)) ", since " (screen::zoned_time(i.since)) }
                 dt { "Mode" } dd { (effect) }
-                dt { "Ends by" } dd { (visible(&i.ends)) }
-                dt { "Check" } dd { (visible(&i.check)) }
                 @if let Some(page) = runbooks::of_check(&i.check) {
                     dt { "Runbook" } dd { a href=(page.path) { (page.title) } }
                 }
-                dt { "Ack" } dd { @if i.acknowledged { "yes" } @else { "no" } }
                 dt { "Evidence" } dd { code { "nodewarden why " (visible(&i.id)) } }
+                dt { "Open for" } dd { (span(i.age)) ", since " (screen::zoned_time(i.since)) }
+                dt { "Ack" } dd { @if i.acknowledged { "yes" } @else { "no" } }
+                dt { "Subject" } dd { (visible(&i.subject)) }
+                dt { "Check" } dd { (visible(&i.check)) }
+                dt { "Ends by" } dd { (with_code(&i.ends)) }
             }
+        }
+    }
+}
+
+/// A text whose commands are in backticks.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (part, is_code) in text.split('`').zip([false, true].into_iter().cycle()) {
+            @if is_code { code { (visible(part)) } } @else { (visible(part)) }
         }
     }
 }
@@ -177,8 +199,7 @@ fn row(gpu: &GpuView) -> Markup {
             }
         }
         tr.sub {
-            td {}
-            td.soft colspan="6" { (visible(&gpu.name)) " " (visible(&gpu.pci)) br; (visible(&gpu.gpu)) }
+            td.soft colspan="7" { (visible(&gpu.name)) " " (visible(&gpu.pci)) br; (visible(&gpu.gpu)) }
         }
     }
 }
@@ -196,8 +217,8 @@ fn ports(all: &[PortView]) -> Markup {
                             td.n { @if let Some(rate) = port.rate { (screen::bit_rate(rate)) } }
                             td {
                                 b { @if port.trouble.is_empty() { (visible(&port.state)) } @else { (visible(&port.trouble.join(", "))) } }
-                                br;
-                                span class="soft" { (visible(&port.link_layer)) " " (visible(&port.pci)) }
+                                " "
+                                span class="soft" { (visible(&port.link_layer)) br; (visible(&port.pci)) }
                             }
                         }
                     }
@@ -240,7 +261,7 @@ fn filesystem(mount: &MountView) -> Markup {
 fn collectors(all: &[CollectorReport]) -> Markup {
     let (absent, present): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.state == "absent");
     let absent: Vec<&str> = absent.iter().map(|c| c.name).collect();
-    let troubled = present.iter().filter(|c| c.state != "ok").count();
+    let troubled = present.iter().filter(|c| is_troubled(c)).count();
     html! {
         h2 { "Collectors" }
         details.card open[troubled > 0] {
@@ -263,6 +284,10 @@ fn collectors(all: &[CollectorReport]) -> Markup {
             @if !absent.is_empty() { p class="soft" { "No such hardware: " (absent.join(", ")) "." } }
         }
     }
+}
+
+fn is_troubled(c: &CollectorReport) -> bool {
+    !["absent", "ok"].contains(&c.state)
 }
 
 fn late(d: &LateDevice) -> Markup {
@@ -403,6 +428,12 @@ mod tests {
             html! { (text) }.into_string(),
             "&lt;b a=&quot;x&quot; b='y'&gt;&amp;\u{fffd}\u{fffd}\u{fffd}é"
         );
+    }
+
+    #[test]
+    fn commands_in_a_text_are_code() {
+        let text = with_code("a reboot, or `nodewarden clear`; <b>").into_string();
+        assert_eq!(text, "a reboot, or <code>nodewarden clear</code>; &lt;b&gt;");
     }
 
     #[test]

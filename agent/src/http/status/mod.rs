@@ -19,7 +19,7 @@ use health::view::IncidentView;
 use model::commands::CommandState;
 use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
-pub(super) use html::render;
+pub(super) use html::{STILL, render};
 
 /// The version of the JSON: fields may be added without a new version; none is removed or changes its meaning.
 const VERSION: u32 = 1;

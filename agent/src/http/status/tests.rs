@@ -79,7 +79,7 @@ fn commands_of_the_site_are_shown_without_their_output() {
         "reported by a command of the site"
     );
     assert_eq!(json["incidents"][0]["runbook"], "docs/runbooks/custom-check.md");
-    let html = render(&report(&page));
+    let html = render(&report(&page), false);
     for part in [
         "<td>site-disk</td><td>unhealthy</td>",
         "1 min 15 s",
@@ -88,7 +88,7 @@ fn commands_of_the_site_are_shown_without_their_output() {
         assert!(html.contains(part), "{part}: {html}");
     }
     assert!(!html.contains("alice") && !json.to_string().contains("alice"));
-    assert!(!render(&report(&sample::page())).contains("Site checks"));
+    assert!(!render(&report(&sample::page()), false).contains("Site checks"));
 }
 
 /// An incident as the engine makes it.
@@ -133,7 +133,7 @@ fn an_incident_of_a_command_of_the_site_has_none_of_its_output() {
         incident["ends"],
         "site-disk: healthy readings, or `nodewarden clear`"
     );
-    let html = render(&report(&page));
+    let html = render(&report(&page), false);
     assert!(html.contains("site-disk"));
     assert!(
         !html.contains("alice") && !json.to_string().contains("alice"),
@@ -154,7 +154,7 @@ fn an_incident_names_the_place_and_its_runbook() {
         pci: "0000:3b:00.0".to_owned(),
         ..GpuView::default()
     }];
-    let html = render(&report);
+    let html = render(&report, false);
     for part in [
         "<h3>GPU 3 (0000:3b:00.0): GPU has fallen off the bus, xid79",
         "<dt>Subject</dt><dd>gpu GPU-1</dd>",
@@ -185,14 +185,14 @@ fn closed_incidents_are_listed_without_the_reason_of_their_end() {
         (&json["closed"][0]["id"], &json["closed"][9]["age"]),
         (&"closed00".into(), &540.into())
     );
-    let html = render(&report(&page));
+    let html = render(&report(&page), false);
     assert!(html.contains("closed09") && !html.contains("closed10"));
     assert!(!html.contains("alice") && !json.to_string().contains("alice"));
 }
 
 #[test]
 fn the_page_says_what_is_wrong_and_escapes_it() {
-    let page = render(&report(&sample::page()));
+    let page = render(&report(&sample::page()), false);
     let since = crate::screen::zoned_time(1_700_000_000);
     for part in [
         "<p class=\"verdict\">unhealthy</p>",
@@ -213,7 +213,7 @@ fn the_page_says_what_is_wrong_and_escapes_it() {
 #[test]
 fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
     let mut report = report(&sample::page());
-    assert!(!render(&report).contains("<h2>GPUs"), "there are none");
+    assert!(!render(&report, false).contains("<h2>GPUs"), "there are none");
     report.gpus = vec![
         GpuView {
             gpu: "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4".to_owned(),
@@ -236,12 +236,12 @@ fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
             ..GpuView::default()
         },
     ];
-    let page = render(&report);
+    let page = render(&report, false);
     for row in [
         "<tr class=\"\"><td>0</td><td class=\"n\">97 %</td><td class=\"n\">75 %</td><td class=\"n\">61 °C</td>\
-         <td class=\"n\">642 W</td><td class=\"whole\">4712, &lt;4713&gt;</td><td><b>ok</b>, 7 instances</td></tr><tr class=\"sub\"><td></td><td class=\"soft\" colspan=\"6\">NVIDIA &lt;H100&gt; <br>GPU-6f1c2f0e",
+         <td class=\"n\">642 W</td><td class=\"whole\">4712, &lt;4713&gt;</td><td><b>ok</b>, 7 instances</td></tr><tr class=\"sub\"><td class=\"soft\" colspan=\"7\">NVIDIA &lt;H100&gt; <br>GPU-6f1c2f0e",
         "<tr class=\"bad\"><td>?</td><td class=\"n\"></td><td class=\"n\"></td>\
-         <td class=\"n\"></td><td class=\"n\"></td><td class=\"whole\"></td><td><b>lost, xid 79</b></td></tr><tr class=\"sub\"><td></td><td class=\"soft\" colspan=\"6\"> <br>pci:0000:43:00.0</td>",
+         <td class=\"n\"></td><td class=\"n\"></td><td class=\"whole\"></td><td><b>lost, xid 79</b></td></tr><tr class=\"sub\"><td class=\"soft\" colspan=\"7\"> <br>pci:0000:43:00.0</td>",
     ] {
         assert!(page.contains(row), "{row} in\n{page}");
     }
@@ -250,7 +250,10 @@ fn a_gpu_is_a_row_and_what_is_not_known_is_empty() {
 #[test]
 fn a_filesystem_is_a_row_and_what_is_not_known_is_empty() {
     let mut report = report(&sample::page());
-    assert!(!render(&report).contains("<h2>Filesystems"), "there are none");
+    assert!(
+        !render(&report, false).contains("<h2>Filesystems"),
+        "there are none"
+    );
     let home = MountView {
         mountpoint: "/home/<b>".to_owned(),
         fstype: "nfs4".to_owned(),
@@ -266,7 +269,7 @@ fn a_filesystem_is_a_row_and_what_is_not_known_is_empty() {
         ..home.clone()
     };
     report.mounts = vec![home, scratch];
-    let page = render(&report);
+    let page = render(&report, false);
     for row in [
         "<tr class=\"bad\"><td>/home/&lt;b&gt;<br><span class=\"soft\">nfs4</span></td><td class=\"n\"></td>\
          <td class=\"n\"></td><td><b>no answer</b></td></tr>",
@@ -314,7 +317,7 @@ fn no_user_names_and_no_log_lines() {
     };
     let report = report(&page);
     let (html, json) = (
-        render(&report),
+        render(&report, false),
         String::from_utf8(report.json().unwrap()).unwrap(),
     );
     for text in [&html, &json] {
@@ -369,7 +372,7 @@ fn a_verdict_that_is_too_old_is_none() {
     let page = sample::page();
     let late = StatusReport::of(&page, Duration::from_secs(1046), WALL, String::new());
     assert_eq!(late.verdict.health, Health::Unknown);
-    assert!(render(&late).contains("<p class=\"verdict\">unknown</p>"));
+    assert!(render(&late, false).contains("<p class=\"verdict\">unknown</p>"));
 }
 
 #[test]
@@ -383,7 +386,7 @@ fn a_quiet_node_has_a_quiet_page() {
         view: Arc::new(view),
         ..sample::page()
     };
-    let text = render(&report(&page));
+    let text = render(&report(&page), false);
     assert!(text.contains("<p class=\"verdict\">healthy</p>") && text.contains("Open incidents: 0"));
 }
 
@@ -398,4 +401,32 @@ fn an_unknown_verdict_says_which_gpu_is_missing() {
         ..sample::page()
     };
     assert_eq!(report(&page).verdict.text, doubt);
+}
+
+/// Who reads with a screen reader, or compares, needs a page that stays.
+#[test]
+fn a_browser_loads_it_again_unless_asked_not_to() {
+    let report = report(&sample::page());
+    for (still, link) in [(false, "href=\"/?refresh=off\""), (true, "href=\"/\"")] {
+        let page = render(&report, still);
+        assert_eq!(page.contains("http-equiv=\"refresh\""), !still);
+        assert!(page.contains(link), "{link} in\n{page}");
+    }
+}
+
+/// At the top, where the reason of an unknown verdict is looked for.
+#[test]
+fn collectors_in_trouble_are_above_the_tables_that_they_leave_empty() {
+    let mut report = report(&sample::page());
+    report.gpus = vec![GpuView::default()];
+    let is_above = |report: &StatusReport| {
+        let page = render(report, false);
+        page.find("<h2>Collectors").unwrap() < page.find("<h2>GPUs").unwrap()
+    };
+    assert!(is_above(&report));
+    for collector in &mut report.collectors {
+        collector.state = "ok";
+        collector.late.clear();
+    }
+    assert!(!report.collectors.is_empty() && !is_above(&report));
 }
