@@ -23,7 +23,8 @@ pub(super) fn make(work: &Path, list: &[Entry], plan: &Plan, depends: &str) -> R
     tree::settle(&root, plan.epoch)?;
     let name = format!("nodewarden_{}-{}_amd64.deb", plan.version, plan.revision);
     let deb = work.join(name);
-    let mut pack = cmd::program("dpkg-deb", &["--root-owner-group", "-Zxz", "--build"]);
+    let level = format!("-z{}", plan.compression);
+    let mut pack = cmd::program("dpkg-deb", &["--root-owner-group", "-Zxz", &level, "--build"]);
     cmd::run(
         pack.arg(&root)
             .arg(&deb)

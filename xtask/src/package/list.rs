@@ -35,6 +35,7 @@ pub(super) enum In {
 }
 
 /// One file or folder.
+#[derive(Clone)]
 pub(super) struct Entry {
     /// Without the first slash.
     pub(super) path: String,

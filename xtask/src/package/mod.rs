@@ -11,9 +11,11 @@ mod rpm;
 mod tree;
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
+use crate::stage::timed;
 use crate::{cmd, deps, supply, testing};
 
 /// Debian packages to build and check them; lintian checks Debian's rules.
@@ -42,6 +44,8 @@ struct Plan {
     revision: u32,
     /// Time stamp of every file, in seconds since the epoch.
     epoch: i64,
+    /// Level of xz.
+    compression: u8,
 }
 
 /// The packages of one revision.
@@ -58,24 +62,37 @@ struct Built {
 /// When a required program fails, or lintian finds an error or warning.
 pub(crate) fn run(check: bool) -> Result<()> {
     deps::install(PACKAGES)?;
-    let program = supply::build("shipped", epoch()?)?;
-    let built = both(program.clone())?;
-    lint(&built.deb)?;
-    if check {
-        check::run(program, &built)?;
+    if !check {
+        return shipped().map(drop);
     }
-    Ok(())
+    check::prepare()?;
+    // debootstrap waits for the network while the packages are built.
+    let (made, roots) = thread::scope(|scope| {
+        let roots = scope.spawn(check::roots);
+        (shipped(), roots.join())
+    });
+    let (plan, built) = made?;
+    let roots = roots.map_err(|_| anyhow!("the making of roots panicked"))??;
+    check::run(plan, &built, &roots)
+}
+
+/// The packages of the shipped program, checked by lintian.
+fn shipped() -> Result<(Plan, Built)> {
+    let program = timed("the program", || supply::build("shipped", epoch()?))?;
+    let plan = plan(program)?;
+    let built = timed("packages", || both(&plan))?;
+    timed("lintian", || lint(&built.deb))?;
+    Ok((plan, built))
 }
 
 /// Builds both packages of the shipped program.
-fn both(binary: PathBuf) -> Result<Built> {
-    let plan = plan(binary)?;
+fn both(plan: &Plan) -> Result<Built> {
     let needs = elf::needs(&plan.binary)?;
     needs.only_glibc(supply::GLIBC)?;
     let work = empty("release")?;
-    let list = list::make(&plan)?;
-    let deb = deb::make(&work, &list, &plan, &needs.debian()?)?;
-    let rpm = rpm::make(&work, &list, &plan)?;
+    let list = list::make(plan)?;
+    let deb = deb::make(&work, &list, plan, &needs.debian()?)?;
+    let rpm = rpm::make(&work, &list, plan)?;
     for path in [&deb, &rpm] {
         println!("{}: {} KiB", path.display(), size(path)?);
     }
@@ -115,6 +132,7 @@ fn plan(binary: PathBuf) -> Result<Plan> {
         version: version()?.replace('-', "~"),
         revision: 1,
         epoch: epoch()?,
+        compression: 6,
     })
 }
 

@@ -12,10 +12,8 @@ use crate::cmd;
 
 const SCRIPTS: &[&str] = &["post", "preun", "postun", "posttrans"];
 
-/// Settings of rpmbuild. The payload is one that EL8's rpm reads. The program is already stripped, and the build machine's name
-/// and time are no input.
+/// Settings of rpmbuild. The program is already stripped, and the build machine's name and time are no input.
 const DEFINES: &[&str] = &[
-    "_binary_payload w6.xzdio",
     "__os_install_post %{nil}",
     "_build_id_links none",
     "debug_package %{nil}",
@@ -38,6 +36,8 @@ pub(super) fn make(work: &Path, list: &[Entry], plan: &Plan) -> Result<PathBuf> 
     let top = work.join("rpmbuild");
     let mut build = cmd::program("rpmbuild", &["-bb", "--quiet", "--target=x86_64"]);
     build.arg(format!("--define=_topdir {}", top.display()));
+    // xz: EL8's rpm reads it.
+    build.arg(format!("--define=_binary_payload w{}.xzdio", plan.compression));
     build.args(DEFINES.iter().map(|define| format!("--define={define}")));
     build.arg(&spec).env("SOURCE_DATE_EPOCH", plan.epoch.to_string());
     cmd::run(&mut build)?;

@@ -28,28 +28,24 @@ pub(super) struct Zig {
 }
 
 impl Zig {
-    /// Installs what is missing. cargo-zigbuild takes 2 min.
+    /// Installs what is missing, both as built programs from PyPI: to compile cargo-zigbuild takes minutes.
     ///
     /// # Errors
-    /// When crates.io or PyPI does not answer.
+    /// When PyPI does not answer.
     pub(super) fn get() -> Result<Self> {
         let tools = cmd::target_dir()?.join("tools");
-        let cargo_root = tools.join(format!("cargo-zigbuild-{CARGO_ZIGBUILD}"));
-        let venv = tools.join(format!("zig-{ZIGLANG}"));
-        let bin = cargo_root.join("bin");
-        if !bin.join("cargo-zigbuild").is_file() {
-            let mut install = cmd::cargo(&["install", "--locked", "--version", CARGO_ZIGBUILD, "--root"]);
-            cmd::run(install.arg(&cargo_root).arg("cargo-zigbuild"))?;
-        }
-        let zig = venv.join("bin/python-zig");
-        if !zig.is_file() {
+        let venv = tools.join(format!("zig-{ZIGLANG}-{CARGO_ZIGBUILD}"));
+        let bin = venv.join("bin");
+        let zig = bin.join("python-zig");
+        if !zig.is_file() || !bin.join("cargo-zigbuild").is_file() {
             deps::install(&["python3-venv"])?;
             cmd::run(cmd::program("python3", &["-m", "venv"]).arg(&venv))?;
-            let wanted = format!("ziglang=={ZIGLANG}");
-            let pip = venv.join("bin/pip");
+            let zigbuild = format!("cargo-zigbuild=={CARGO_ZIGBUILD}");
+            let ziglang = format!("ziglang=={ZIGLANG}");
+            let pip = bin.join("pip");
             cmd::run(&mut cmd::program(
                 &pip.to_string_lossy(),
-                &["install", "--quiet", &wanted],
+                &["install", "--quiet", &zigbuild, &ziglang],
             ))?;
         }
         let said = cmd::output(&mut cmd::program(&zig.to_string_lossy(), &["version"]))?;
