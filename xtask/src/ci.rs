@@ -30,7 +30,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
             stages.not_run("cargo deny: advisories", "cargo deny");
         }
         stages.run("build twice", || supply::twice(package::epoch()?));
-        stages.run("package", || package::run(true));
+        stages.run("package", || package::run(true, supply::Arch::X86_64));
         stages.run("fuzz search", fuzz::search);
         vm::stages(&mut stages, None)?;
         stages.run("bench", || {

@@ -93,6 +93,9 @@ enum Task {
         /// Also install, upgrade and remove them in roots of Debian. Needs root, debootstrap.
         #[arg(long)]
         check: bool,
+        /// Build for this architecture.
+        #[arg(long, value_enum, default_value_t = supply::Arch::X86_64)]
+        arch: supply::Arch,
     },
     /// Cost of a scrape, compared with node_exporter and a floor program. Needs root, Debian.
     Bench(bench::BenchArgs),
@@ -130,7 +133,7 @@ fn run(task: Task) -> Result<()> {
             vm::stages(&mut stages, name.as_deref())?;
             stages.finish()
         }
-        Task::Package { check } => package::run(check),
+        Task::Package { check, arch } => package::run(check, arch),
         Task::Bench(args) => bench::run(&args),
         Task::HwNvidia(args) => hw_nvidia::run(&args),
         Task::Demo(args) => demo::run(args),

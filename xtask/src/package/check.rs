@@ -123,7 +123,7 @@ fn next(plan: Plan, built: &Built) -> Result<Built> {
     let mut list = built.list.clone();
     list.push(Entry::file(NEW, b"# New\n".to_vec()));
     let work = super::empty("next")?;
-    let needs = super::elf::needs(&plan.binary)?.debian()?;
+    let needs = super::elf::needs(&plan.binary, plan.arch)?.debian()?;
     Ok(Built {
         deb: deb::make(&work, &list, &plan, &needs)?,
         rpm: rpm::make(&work, &list, &plan)?,
