@@ -3,6 +3,8 @@
 //! dpkg's and rpm's own programs build them. The same source and the same SOURCE_DATE_EPOCH give the same bytes.
 
 mod check;
+#[cfg(test)]
+mod container_tests;
 mod deb;
 mod documents;
 mod elf;
