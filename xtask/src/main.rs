@@ -90,7 +90,7 @@ enum Task {
     },
     /// Builds the .deb and the .rpm, with the release profile, and checks them with lintian.
     Package {
-        /// Also install, upgrade and remove them in roots of Debian. Needs root, debootstrap.
+        /// Also install, upgrade and remove them in roots of Debian. Needs root, mmdebstrap.
         #[arg(long)]
         check: bool,
         /// Build for this architecture.

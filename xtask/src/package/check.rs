@@ -106,11 +106,8 @@ pub(super) fn roots() -> Result<Vec<PathBuf>> {
 /// # Errors
 /// Without root, or when a Debian package cannot be installed.
 pub(super) fn prepare() -> Result<()> {
-    ensure!(
-        Uid::effective().is_root(),
-        "needs root: debootstrap and chroot do"
-    );
-    deps::install(&["debootstrap", "rpm"])
+    ensure!(Uid::effective().is_root(), "needs root: mmdebstrap and chroot do");
+    deps::install(&[roots::PLAIN, "rpm"])
 }
 
 /// The next revision, with one more file. It is installed and thrown away: a fast compression.

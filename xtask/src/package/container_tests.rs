@@ -247,7 +247,10 @@ fn the_documented_command_has_the_same_rights_and_mounts() {
             continue;
         }
         let ending = if read_only { ":ro" } else { "" };
-        let option = format!("--volume={path}:{path}{ending}");
+        let option = match volume["hostPath"]["type"].as_str() {
+            Some("CharDevice") => format!("--device={path}:{path}:r"),
+            _ => format!("--volume={path}:{path}{ending}"),
+        };
         assert!(words.contains(&&*option), "{option}");
     }
     for option in ["--pid=host", "--network=host", "--read-only", "--cap-drop=all"] {

@@ -78,7 +78,7 @@ pub(crate) fn run(check: bool, arch: Arch) -> Result<()> {
         arch.name()
     );
     check::prepare()?;
-    // debootstrap waits for the network while the packages are built.
+    // mmdebstrap waits for the network while the packages are built.
     let (made, roots) = thread::scope(|scope| {
         let roots = scope.spawn(check::roots);
         (shipped(arch), roots.join())
