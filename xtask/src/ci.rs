@@ -33,7 +33,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
         }
         stages.run("build twice", || supply::twice(package::epoch()?));
         stages.run("browser", || browser::run(browser::BrowserArgs::default()));
-        stages.run("package", || package::run(true));
+        stages.run("package", || package::run(true, supply::Arch::X86_64));
         stages.run("demo: fleet", demo::check_fleet);
         stages.run("fuzz search", fuzz::search);
         vm::stages(&mut stages, None)?;

@@ -91,9 +91,12 @@ enum Task {
     },
     /// Builds the .deb and the .rpm, with the release profile, and checks them with lintian.
     Package {
-        /// Also install, upgrade and remove them in roots of Debian. Needs root, debootstrap.
+        /// Also install, upgrade and remove them in roots of Debian. Needs root, mmdebstrap.
         #[arg(long)]
         check: bool,
+        /// Build for this architecture.
+        #[arg(long, value_enum, default_value_t = supply::Arch::X86_64)]
+        arch: supply::Arch,
     },
     /// Cost of a scrape, compared with node_exporter and a floor program. Needs root, Debian.
     Bench(bench::BenchArgs),
@@ -133,7 +136,7 @@ fn run(task: Task) -> Result<()> {
             vm::stages(&mut stages, name.as_deref())?;
             stages.finish()
         }
-        Task::Package { check } => package::run(check),
+        Task::Package { check, arch } => package::run(check, arch),
         Task::Bench(args) => bench::run(&args),
         Task::Browser(args) => browser::run(args),
         Task::HwNvidia(args) => hw_nvidia::run(&args),

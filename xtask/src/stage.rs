@@ -79,6 +79,17 @@ impl Stages {
     }
 }
 
+/// Runs a part of a stage and prints its time.
+///
+/// # Errors
+/// Those of the part.
+pub(crate) fn timed<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    let begin = Instant::now();
+    let result = body();
+    println!("-- {name}: {}", seconds(begin.elapsed()));
+    result
+}
+
 /// Processor time of our children so far; zero where the kernel does not say.
 pub(crate) fn cpu() -> Duration {
     let time = |t: nix::sys::time::TimeVal| {

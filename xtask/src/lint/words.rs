@@ -100,7 +100,9 @@ fn kind(name: &str) -> Option<Kind> {
         _ if name.starts_with("fixtures/") || name == SELF => None,
         "rs" => Some(Kind::Rust),
         "md" => Some(Kind::Document),
-        "example" | "py" | "service" | "sh" | "socket" | "sysusers" | "toml" | "yml" => Some(Kind::Commented),
+        "example" | "py" | "service" | "sh" | "socket" | "sysusers" | "toml" | "yaml" | "yml" => {
+            Some(Kind::Commented)
+        }
         _ => is_script.then_some(Kind::Commented),
     }
 }

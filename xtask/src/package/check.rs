@@ -9,9 +9,10 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use testkit::http;
@@ -19,7 +20,8 @@ use testkit::play::Play;
 use testkit::ports::Port;
 
 use super::list::{Entry, In, Kind};
-use super::{Built, Plan, deb, plan, rpm, tree};
+use super::{Built, Plan, deb, rpm, tree};
+use crate::stage::timed;
 use crate::{cmd, deps, roots, supply};
 
 /// Releases of Debian, glibc 2.31 to 2.41. Debian 10, with 2.28, is on no mirror any more.
@@ -53,25 +55,18 @@ const LEFT: &[&str] = &[
 /// Time until the program has read its node.
 const START: Duration = Duration::from_secs(60);
 
-/// Tests this build and a next revision of it.
+/// Tests this build and a next revision of it. The releases are tested side by side: most of the time is waiting for package
+/// managers and for the daemon's first readings.
 ///
 /// # Errors
 /// When a root cannot be made, or something is not as promised.
-pub(super) fn run(program: PathBuf, built: &Built) -> Result<()> {
-    ensure!(
-        Uid::effective().is_root(),
-        "needs root: debootstrap and chroot do"
-    );
-    deps::install(&["debootstrap", "rpm"])?;
-    let stand_in = supply::stand_in()?;
-    let next = next(program)?;
-    for suite in SUITES {
-        let clean = roots::plain(suite)?;
+pub(super) fn run(plan: Plan, built: &Built, roots: &[PathBuf]) -> Result<()> {
+    let stand_in = timed("the stand-in for NVML", supply::stand_in)?;
+    let next = timed("next revision", || next(plan, built))?;
+    let of_root = |clean: &PathBuf| -> Result<()> {
         for package in [In::Deb, In::Rpm] {
-            let root = clean.with_file_name(format!("{suite}.test"));
-            copy(&clean, &root)?;
             let place = Place {
-                root,
+                root: clean.with_extension("test"),
                 package,
                 list: &built.list,
             };
@@ -79,25 +74,53 @@ pub(super) fn run(program: PathBuf, built: &Built) -> Result<()> {
                 In::Rpm => [&built.rpm, &next.rpm],
                 _ => [&built.deb, &next.deb],
             };
-            place
-                .all(files[0], files[1], &stand_in)
-                .with_context(|| format!("{suite}, {}", files[0].display()))?;
+            let name = format!("{}, {package:?}", clean.display());
+            copy(clean, &place.root)?;
+            timed(&name, || place.all(files[0], files[1], &stand_in)).context(name)?;
             fs::remove_dir_all(&place.root)?;
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    timed("roots", || {
+        thread::scope(|scope| {
+            let running: Vec<_> = roots.iter().map(|root| scope.spawn(|| of_root(root))).collect();
+            for one in running {
+                one.join().map_err(|_| anyhow!("the test of a root panicked"))??;
+            }
+            Ok(())
+        })
+    })
 }
 
-/// The next revision, with one more file.
-fn next(program: PathBuf) -> Result<Built> {
+/// A clean root of each release. Made while the packages are built.
+///
+/// # Errors
+/// When one cannot be made.
+pub(super) fn roots() -> Result<Vec<PathBuf>> {
+    let make = |suite: &&str| timed(&format!("root of {suite}"), || roots::plain(suite));
+    SUITES.iter().map(make).collect()
+}
+
+/// The programs that it starts, and the right to start them.
+///
+/// # Errors
+/// Without root, or when a Debian package cannot be installed.
+pub(super) fn prepare() -> Result<()> {
+    ensure!(Uid::effective().is_root(), "needs root: mmdebstrap and chroot do");
+    deps::install(&[roots::PLAIN, "rpm"])
+}
+
+/// The next revision, with one more file. It is installed and thrown away: a fast compression.
+fn next(plan: Plan, built: &Built) -> Result<Built> {
     let plan = Plan {
         revision: 2,
-        ..plan(program)?
+        compression: 0,
+        ..plan
     };
-    let mut list = super::list::make(&plan)?;
+    let mut list = built.list.clone();
     list.push(Entry::file(NEW, b"# New\n".to_vec()));
     let work = super::empty("next")?;
-    let needs = super::elf::needs(&plan.binary)?.debian()?;
+    let needs = super::elf::needs(&plan.binary, plan.arch)?.debian()?;
     Ok(Built {
         deb: deb::make(&work, &list, &plan, &needs)?,
         rpm: rpm::make(&work, &list, &plan)?,
@@ -340,7 +363,7 @@ fn scraped(listen: &str, daemon: &mut Child) -> Result<()> {
             }
             last = text.to_owned();
         }
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
     }
     let up: Vec<&str> = last.lines().filter(|l| l.contains("collector_up{")).collect();
     bail!("NVML was not read within {} s: {up:?}", START.as_secs())

@@ -21,9 +21,15 @@ pub(super) fn make(work: &Path, list: &[Entry], plan: &Plan, depends: &str) -> R
     tree::lay(&root, list, In::Deb)?;
     control(&root, list, plan, depends)?;
     tree::settle(&root, plan.epoch)?;
-    let name = format!("nodewarden_{}-{}_amd64.deb", plan.version, plan.revision);
+    let name = format!(
+        "nodewarden_{}-{}_{}.deb",
+        plan.version,
+        plan.revision,
+        plan.arch.debian()
+    );
     let deb = work.join(name);
-    let mut pack = cmd::program("dpkg-deb", &["--root-owner-group", "-Zxz", "--build"]);
+    let level = format!("-z{}", plan.compression);
+    let mut pack = cmd::program("dpkg-deb", &["--root-owner-group", "-Zxz", &level, "--build"]);
     cmd::run(
         pack.arg(&root)
             .arg(&deb)
@@ -56,7 +62,7 @@ fn control(root: &Path, list: &[Entry], plan: &Plan, depends: &str) -> Result<()
     let control = format!(
         "Package: nodewarden
 Version: {}-{}
-Architecture: amd64
+Architecture: {}
 Maintainer: {MAINTAINER}
 Installed-Size: {kib}
 Depends: {depends}, init-system-helpers (>= 1.54)
@@ -67,6 +73,7 @@ Description: {SUMMARY}
 {}",
         plan.version,
         plan.revision,
+        plan.arch.debian(),
         paragraphs(DESCRIPTION)
     );
     for (name, text) in [("conffiles", conffiles), ("md5sums", sums), ("control", control)] {

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cmd;
+use crate::supply::Arch;
 
 /// Libraries of glibc 2.28; later releases have some of them for old programs only. NVML is loaded when it is there.
 const LIBRARIES: &[&str] = &[
@@ -28,10 +29,19 @@ pub(super) struct Needs {
 /// Reads the dynamic section and the symbols of a program.
 ///
 /// # Errors
-/// When objdump fails, or the program asks for no symbol of glibc.
-pub(super) fn needs(binary: &Path) -> Result<Needs> {
-    let headers = cmd::output(cmd::program("objdump", &["-p"]).arg(binary))?;
-    let symbols = cmd::output(cmd::program("objdump", &["-T"]).arg(binary))?;
+/// When readelf fails, the program is for another machine, or it asks for no symbol of glibc.
+pub(super) fn needs(binary: &Path, arch: Arch) -> Result<Needs> {
+    let read = |option| cmd::output(cmd::program("readelf", &["--wide", option]).arg(binary));
+    let header = read("--file-header")?;
+    ensure!(
+        machine(&header) == Some(arch.machine()),
+        "{}: found a program for {:?}, expected {}",
+        binary.display(),
+        machine(&header),
+        arch.machine()
+    );
+    let headers = read("--dynamic")?;
+    let symbols = read("--dyn-syms")?;
     Ok(Needs {
         glibc: newest(&symbols).with_context(|| format!("{}: no symbol of glibc", binary.display()))?,
         others: foreign(&headers),
@@ -74,13 +84,18 @@ impl Needs {
     }
 }
 
+fn machine(header: &str) -> Option<&str> {
+    let mut lines = header
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Machine:"));
+    lines.next().map(str::trim)
+}
+
 /// Libraries that are not glibc's.
 fn foreign(headers: &str) -> Vec<String> {
-    let needed = headers
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("NEEDED"));
+    let needed = headers.lines().filter(|line| line.contains("(NEEDED)"));
     needed
-        .map(str::trim)
+        .filter_map(|line| line.split_once('[')?.1.split(']').next())
         .filter(|name| !LIBRARIES.contains(name))
         .map(str::to_owned)
         .collect()
@@ -104,8 +119,8 @@ mod tests {
 
     #[test]
     fn versions_are_compared_by_number_and_private_ones_do_not_count() {
-        let table = "0 DF *UND* 0 (GLIBC_2.2.5) write\n0 DF *UND* 0 (GLIBC_2.34) x\n0 (GLIBC_2.9) y\n\
-                     0 (GLIBC_PRIVATE) z\n0 (GCC_3.0) w\n";
+        let table = "2: 0 0 FUNC GLOBAL DEFAULT UND write@GLIBC_2.2.5 (2)\n3: 0 UND x@GLIBC_2.34 (3)\n4: 0 UND y@GLIBC_2.9 (4)\n\
+                     5: 0 UND z@GLIBC_PRIVATE (5)\n6: 0 UND w@GCC_3.0 (6)\n";
         assert_eq!(newest(table).as_deref(), Some("2.34"));
         assert_eq!(newest("nothing"), None);
     }
@@ -134,7 +149,16 @@ mod tests {
 
     #[test]
     fn a_library_of_another_package_is_named() {
-        let headers = "Dynamic Section:\n  NEEDED               libc.so.6\n  NEEDED               libgcc_s.so.1\n  SONAME  x\n";
+        let headers = " 0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]\n\
+                       \x20 0x0000000000000001 (NEEDED)             Shared library: [libgcc_s.so.1]\n\
+                       \x20 0x000000000000000e (SONAME)             Library soname: [x]\n";
         assert_eq!(foreign(headers), ["libgcc_s.so.1"]);
+    }
+
+    #[test]
+    fn a_program_names_its_machine() {
+        let header = "ELF Header:\n  Type:                              DYN\n  Machine:                           AArch64\n";
+        assert_eq!(machine(header), Some(Arch::Aarch64.machine()));
+        assert_eq!(machine("ELF Header:\n"), None);
     }
 }

@@ -35,6 +35,7 @@ pub(super) enum In {
 }
 
 /// One file or folder.
+#[derive(Clone)]
 pub(super) struct Entry {
     /// Without the first slash.
     pub(super) path: String,
@@ -243,12 +244,12 @@ pub(super) fn make(plan: &Plan) -> Result<Vec<Entry>> {
     ));
     list.push(Entry::file(
         &format!("{DOC}/sbom.cdx.json"),
-        supply::sbom()?.into_bytes(),
+        supply::sbom(plan.arch)?.into_bytes(),
     ));
     let stripped = tempfile::NamedTempFile::new()?;
-    supply::strip(&plan.binary, stripped.path())?;
+    supply::strip(plan.arch, &plan.binary, stripped.path())?;
     list.push(Entry::file(BINARY, fs::read(stripped.path())?));
-    printed_by_program(&mut list, &plan.binary)?;
+    printed_by_program(&mut list, &plan.printer)?;
     Ok(complete(list))
 }
 

@@ -3,6 +3,8 @@
 //! dpkg's and rpm's own programs build them. The same source and the same SOURCE_DATE_EPOCH give the same bytes.
 
 mod check;
+#[cfg(test)]
+mod container_tests;
 mod deb;
 mod documents;
 mod elf;
@@ -11,9 +13,12 @@ mod rpm;
 mod tree;
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use crate::stage::timed;
+use crate::supply::Arch;
 use crate::{cmd, deps, supply, testing};
 
 /// Debian packages to build and check them; lintian checks Debian's rules.
@@ -36,12 +41,18 @@ nothing.
 struct Plan {
     /// The program that cargo has built.
     binary: PathBuf,
+    /// Whom it is for.
+    arch: Arch,
+    /// The same program for this machine: it prints the manual pages.
+    printer: PathBuf,
     /// `0.1.0`.
     version: String,
     /// Of the package, of the same version: `1`.
     revision: u32,
     /// Time stamp of every file, in seconds since the epoch.
     epoch: i64,
+    /// Level of xz.
+    compression: u8,
 }
 
 /// The packages of one revision.
@@ -56,26 +67,56 @@ struct Built {
 ///
 /// # Errors
 /// When a required program fails, or lintian finds an error or warning.
-pub(crate) fn run(check: bool) -> Result<()> {
+pub(crate) fn run(check: bool, arch: Arch) -> Result<()> {
     deps::install(PACKAGES)?;
-    let program = supply::build("shipped", epoch()?)?;
-    let built = both(program.clone())?;
-    lint(&built.deb)?;
-    if check {
-        check::run(program, &built)?;
+    if !check {
+        return shipped(arch).map(drop);
     }
-    Ok(())
+    ensure!(
+        arch == Arch::X86_64,
+        "--check runs the program: no machine here runs one for {}",
+        arch.name()
+    );
+    check::prepare()?;
+    // mmdebstrap waits for the network while the packages are built.
+    let (made, roots) = thread::scope(|scope| {
+        let roots = scope.spawn(check::roots);
+        (shipped(arch), roots.join())
+    });
+    let (plan, built) = made?;
+    let roots = roots.map_err(|_| anyhow!("the making of roots panicked"))??;
+    check::run(plan, &built, &roots)
+}
+
+/// The packages of the shipped program, checked by lintian.
+fn shipped(arch: Arch) -> Result<(Plan, Built)> {
+    let build = |arch| supply::build(arch, "shipped", epoch()?);
+    let printer = timed("the program", || build(Arch::X86_64))?;
+    let program = match arch {
+        Arch::X86_64 => printer.clone(),
+        Arch::Aarch64 => timed(arch.name(), || build(arch))?,
+    };
+    let plan = Plan {
+        arch,
+        printer,
+        ..plan(program)?
+    };
+    let built = timed("packages", || both(&plan))?;
+    timed("lintian", || lint(&built.deb))?;
+    Ok((plan, built))
 }
 
 /// Builds both packages of the shipped program.
-fn both(binary: PathBuf) -> Result<Built> {
-    let plan = plan(binary)?;
-    let needs = elf::needs(&plan.binary)?;
+fn both(plan: &Plan) -> Result<Built> {
+    let needs = elf::needs(&plan.binary, plan.arch)?;
     needs.only_glibc(supply::GLIBC)?;
-    let work = empty("release")?;
-    let list = list::make(&plan)?;
-    let deb = deb::make(&work, &list, &plan, &needs.debian()?)?;
-    let rpm = rpm::make(&work, &list, &plan)?;
+    let work = empty(match plan.arch {
+        Arch::X86_64 => "release",
+        Arch::Aarch64 => "release-aarch64",
+    })?;
+    let list = list::make(plan)?;
+    let deb = deb::make(&work, &list, plan, &needs.debian()?)?;
+    let rpm = rpm::make(&work, &list, plan)?;
     for path in [&deb, &rpm] {
         println!("{}: {} KiB", path.display(), size(path)?);
     }
@@ -103,18 +144,22 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf> {
     let binary = cmd::target_dir()?.join(profile).join("nodewarden");
     testing::refuse(&binary)?;
     let plan = plan(binary)?;
-    let needs = elf::needs(&plan.binary)?;
+    let needs = elf::needs(&plan.binary, plan.arch)?;
     let list = list::make(&plan)?;
     deb::make(&empty(profile)?, &list, &plan, &needs.debian()?)
 }
 
+/// Of a program for this machine.
 fn plan(binary: PathBuf) -> Result<Plan> {
     Ok(Plan {
+        printer: binary.clone(),
         binary,
+        arch: Arch::X86_64,
         // Both package managers sort `~` before the release itself.
         version: version()?.replace('-', "~"),
         revision: 1,
         epoch: epoch()?,
+        compression: 6,
     })
 }
 

@@ -12,10 +12,8 @@ use crate::cmd;
 
 const SCRIPTS: &[&str] = &["post", "preun", "postun", "posttrans"];
 
-/// Settings of rpmbuild. The payload is one that EL8's rpm reads. The program is already stripped, and the build machine's name
-/// and time are no input.
+/// Settings of rpmbuild. The program is already stripped, and the build machine's name and time are no input.
 const DEFINES: &[&str] = &[
-    "_binary_payload w6.xzdio",
     "__os_install_post %{nil}",
     "_build_id_links none",
     "debug_package %{nil}",
@@ -36,14 +34,18 @@ pub(super) fn make(work: &Path, list: &[Entry], plan: &Plan) -> Result<PathBuf> 
     let spec = work.join("nodewarden.spec");
     fs::write(&spec, self::spec(list, plan, &files)?)?;
     let top = work.join("rpmbuild");
-    let mut build = cmd::program("rpmbuild", &["-bb", "--quiet", "--target=x86_64"]);
+    let arch = plan.arch.name();
+    let mut build = cmd::program("rpmbuild", &["-bb", "--quiet"]);
+    build.arg(format!("--target={arch}"));
     build.arg(format!("--define=_topdir {}", top.display()));
+    // xz: EL8's rpm reads it.
+    build.arg(format!("--define=_binary_payload w{}.xzdio", plan.compression));
     build.args(DEFINES.iter().map(|define| format!("--define={define}")));
     build.arg(&spec).env("SOURCE_DATE_EPOCH", plan.epoch.to_string());
     cmd::run(&mut build)?;
-    let name = format!("nodewarden-{}-{}.x86_64.rpm", plan.version, plan.revision);
+    let name = format!("nodewarden-{}-{}.{arch}.rpm", plan.version, plan.revision);
     let rpm = work.join(&name);
-    let made = top.join("RPMS/x86_64").join(&name);
+    let made = top.join("RPMS").join(arch).join(&name);
     fs::rename(&made, &rpm).with_context(|| made.display().to_string())?;
     Ok(rpm)
 }

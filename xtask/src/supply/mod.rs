@@ -1,6 +1,7 @@
 //! The shipped program and its libraries: the program without paths of its build machine, the same bytes twice, no library with a known
 //! fault, and the list of its libraries.
 
+mod arch;
 mod known;
 mod sbom;
 mod zig;
@@ -11,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{cmd, deps, testing};
 
+pub(crate) use arch::Arch;
 pub(crate) use sbom::text as sbom;
 pub(crate) use zig::GLIBC;
 use zig::Zig;
@@ -26,17 +28,22 @@ const NAMED: &str = "advisory-db-3157b0e258782691";
 ///
 /// # Errors
 /// When cargo fails, or the program holds what only tests may have, or a path of this machine.
-pub(crate) fn build(folder: &str, epoch: i64) -> Result<PathBuf> {
+pub(crate) fn build(arch: Arch, folder: &str, epoch: i64) -> Result<PathBuf> {
     let target = cmd::target_dir()?.join(folder);
+    add_target(arch)?;
     let args = ["--locked", "--release", "--package=nodewarden"];
-    let mut cargo = Zig::get()?.cargo(&args, &paths(&target)?)?;
+    let mut cargo = Zig::get()?.cargo(arch, &args, &paths(&target)?)?;
     cargo.env("CARGO_TARGET_DIR", &target);
     // Else the build's id is the time of day.
     cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(&target)?.join("\x1f"));
     cmd::run(&mut cargo)?;
-    let program = target.join("nodewarden");
-    strip(&zig::built(&target, "release").join("nodewarden"), &program)?;
+    let program = target.join(format!("nodewarden-{}", arch.name()));
+    strip(
+        arch,
+        &zig::built(&target, arch, "release").join("nodewarden"),
+        &program,
+    )?;
     testing::refuse(&program)?;
     let bytes = std::fs::read(&program).with_context(|| program.display().to_string())?;
     for (path, _) in paths(&target)? {
@@ -49,24 +56,39 @@ pub(crate) fn build(folder: &str, epoch: i64) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// Adds Rust's standard library for the target, where rustup can.
+fn add_target(arch: Arch) -> Result<()> {
+    let target = arch.target();
+    let library = cmd::output(&mut cmd::program(
+        "rustc",
+        &["--print=target-libdir", "--target", target],
+    ))?;
+    if Path::new(library.trim()).is_dir() {
+        return Ok(());
+    }
+    cmd::run(&mut cmd::program("rustup", &["target", "add", target]))
+}
+
 /// Builds the stand-in for NVML for the same glibc.
 ///
 /// # Errors
 /// When cargo fails.
 pub(crate) fn stand_in() -> Result<PathBuf> {
     let target = cmd::target_dir()?.join("stand-in");
-    let mut cargo = Zig::get()?.cargo(&["--locked", "--profile=ci", "--package=fake-nvml"], &[])?;
+    let args = ["--locked", "--profile=ci", "--package=fake-nvml"];
+    let mut cargo = Zig::get()?.cargo(Arch::X86_64, &args, &[])?;
     cmd::run(cargo.env("CARGO_TARGET_DIR", &target))?;
-    Ok(zig::built(&target, "ci").join("libfake_nvml.so"))
+    Ok(zig::built(&target, Arch::X86_64, "ci").join("libfake_nvml.so"))
 }
 
 /// Writes the program without symbols and debug information: zig's own parts name the checkout there.
 ///
 /// # Errors
 /// When strip fails.
-pub(crate) fn strip(from: &Path, to: &Path) -> Result<()> {
-    deps::install(&["binutils"])?;
-    let mut strip = cmd::program("strip", &["--strip-all", "--remove-section=.comment", "-o"]);
+pub(crate) fn strip(arch: Arch, from: &Path, to: &Path) -> Result<()> {
+    let (name, package) = arch.strip();
+    deps::install(&[package])?;
+    let mut strip = cmd::program(name, &["--strip-all", "--remove-section=.comment", "-o"]);
     cmd::run(strip.arg(to).arg(from))
 }
 
@@ -75,8 +97,8 @@ pub(crate) fn strip(from: &Path, to: &Path) -> Result<()> {
 /// # Errors
 /// When the two differ.
 pub(crate) fn twice(epoch: i64) -> Result<()> {
-    let first = build("shipped", epoch)?;
-    let again = build("shipped-again", epoch)?;
+    let first = build(Arch::X86_64, "shipped", epoch)?;
+    let again = build(Arch::X86_64, "shipped-again", epoch)?;
     let (one, two) = (std::fs::read(&first)?, std::fs::read(&again)?);
     std::fs::remove_dir_all(cmd::target_dir()?.join("shipped-again"))?;
     if let Some(at) = one.iter().zip(&two).position(|(a, b)| a != b) {

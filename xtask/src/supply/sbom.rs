@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::Arch;
 use crate::cmd;
 
 /// The program.
@@ -14,9 +15,9 @@ const PROGRAM: &str = "nodewarden";
 ///
 /// # Errors
 /// When cargo fails.
-pub(crate) fn text() -> Result<String> {
+pub(crate) fn text(arch: Arch) -> Result<String> {
     let mut command = cmd::cargo(&["metadata", "--format-version=1", "--locked"]);
-    let host = "x86_64-unknown-linux-gnu";
+    let host = arch.target();
     let metadata = cmd::output(command.arg(format!("--filter-platform={host}")))?;
     let list = list(&serde_json::from_str(&metadata)?)?;
     let components = list["components"].as_array().map_or(0, Vec::len);

@@ -5,13 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::Arch;
 use crate::{cmd, deps};
 
 /// The oldest glibc that the shipped program runs on: that of RHEL 8 and Debian 10.
 pub(crate) const GLIBC: &str = "2.28";
-
-/// The target of the shipped program.
-pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Pinned: another version may give other bytes.
 const CARGO_ZIGBUILD: &str = "0.24.1";
@@ -28,28 +26,24 @@ pub(super) struct Zig {
 }
 
 impl Zig {
-    /// Installs what is missing. cargo-zigbuild takes 2 min.
+    /// Installs what is missing, both as built programs from PyPI: to compile cargo-zigbuild takes minutes.
     ///
     /// # Errors
-    /// When crates.io or PyPI does not answer.
+    /// When PyPI does not answer.
     pub(super) fn get() -> Result<Self> {
         let tools = cmd::target_dir()?.join("tools");
-        let cargo_root = tools.join(format!("cargo-zigbuild-{CARGO_ZIGBUILD}"));
-        let venv = tools.join(format!("zig-{ZIGLANG}"));
-        let bin = cargo_root.join("bin");
-        if !bin.join("cargo-zigbuild").is_file() {
-            let mut install = cmd::cargo(&["install", "--locked", "--version", CARGO_ZIGBUILD, "--root"]);
-            cmd::run(install.arg(&cargo_root).arg("cargo-zigbuild"))?;
-        }
-        let zig = venv.join("bin/python-zig");
-        if !zig.is_file() {
+        let venv = tools.join(format!("zig-{ZIGLANG}-{CARGO_ZIGBUILD}"));
+        let bin = venv.join("bin");
+        let zig = bin.join("python-zig");
+        if !zig.is_file() || !bin.join("cargo-zigbuild").is_file() {
             deps::install(&["python3-venv"])?;
             cmd::run(cmd::program("python3", &["-m", "venv"]).arg(&venv))?;
-            let wanted = format!("ziglang=={ZIGLANG}");
-            let pip = venv.join("bin/pip");
+            let zigbuild = format!("cargo-zigbuild=={CARGO_ZIGBUILD}");
+            let ziglang = format!("ziglang=={ZIGLANG}");
+            let pip = bin.join("pip");
             cmd::run(&mut cmd::program(
                 &pip.to_string_lossy(),
-                &["install", "--quiet", &wanted],
+                &["install", "--quiet", &zigbuild, &ziglang],
             ))?;
         }
         let said = cmd::output(&mut cmd::program(&zig.to_string_lossy(), &["version"]))?;
@@ -69,24 +63,25 @@ impl Zig {
     ///
     /// # Errors
     /// When a path is not UTF-8.
-    pub(super) fn cargo(&self, args: &[&str], renamed: &[(String, &str)]) -> Result<Command> {
+    pub(super) fn cargo(&self, arch: Arch, args: &[&str], renamed: &[(String, &str)]) -> Result<Command> {
         let mut cargo = cmd::cargo(&["zigbuild"]);
-        cargo.args(args).arg(format!("--target={TARGET}.{GLIBC}"));
+        let target = arch.target();
+        cargo.args(args).arg(format!("--target={target}.{GLIBC}"));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let all = [self.bin.clone()].into_iter().chain(std::env::split_paths(&path));
         cargo.env("PATH", std::env::join_paths(all).context("PATH")?);
         cargo.env("CARGO_ZIGBUILD_ZIG_PATH", &self.zig);
         cargo.env("CARGO_ZIGBUILD_CACHE_DIR", self.cache.join("cargo-zigbuild"));
         cargo.env("ZIG_GLOBAL_CACHE_DIR", self.cache.join("zig"));
-        let name = format!("CFLAGS_{}", TARGET.replace('-', "_"));
+        let name = format!("CFLAGS_{}", target.replace('-', "_"));
         cargo.env(name, c_flags(renamed).join(" "));
         Ok(cargo)
     }
 }
 
 /// Where cargo puts what it builds for that target.
-pub(super) fn built(target_dir: &Path, profile: &str) -> PathBuf {
-    target_dir.join(TARGET).join(profile)
+pub(super) fn built(target_dir: &Path, arch: Arch, profile: &str) -> PathBuf {
+    target_dir.join(arch.target()).join(profile)
 }
 
 fn c_flags(renamed: &[(String, &str)]) -> Vec<String> {
