@@ -146,6 +146,8 @@ impl Place<'_> {
     fn all(&self, first: &Path, second: &Path, stand_in: &Path) -> Result<()> {
         let own = self.root.join(OWN);
         fs::create_dir_all(&own)?;
+        // The folder is systemd's on RHEL and SLES. A root of Debian 11 has its units in /lib.
+        fs::create_dir_all(self.root.join("usr/lib/systemd/system"))?;
         let before = self.paths()?;
         self.install(first, false)?;
         self.complete()?;
