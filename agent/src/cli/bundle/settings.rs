@@ -109,21 +109,15 @@ mod tests {
     #[test]
     fn names_of_keys_are_numbered_with_the_other_names_of_the_bundle() {
         let mut names = Names::in_turn();
-        assert_eq!(names.check("site-canary"), "site-check-1");
         names.of("name", "another");
         let shown = with(
             &[
                 "commands={canary={command=[\"/canary\"], timeout=\"10s\"}}",
                 "health.command=[{name=\"canary\", command=\"canary\"}]",
-                "health.checks={site-canary=\"observe\"}",
             ],
             &mut names,
         );
         assert!(shown["commands"]["value"]["name-2"].is_object(), "{shown:#}");
-        assert_eq!(
-            shown["health.checks"]["value"],
-            json!({ "site-check-1": "observe" })
-        );
         assert!(!shown.to_string().contains("canary"));
     }
 
