@@ -224,8 +224,7 @@ impl Play {
 
     /// Duration of the recording; interpolated files continue after it.
     pub fn length(&self) -> Duration {
-        let last = self.log.as_ref().and_then(|l| l.waiting.first());
-        let log = last.map_or(Duration::ZERO, |(at, _)| *at);
+        let log = self.log.as_ref().map_or(Duration::ZERO, Log::length);
         log.max(self.step * u32::try_from(self.steps.len()).unwrap_or(u32::MAX))
     }
 
@@ -367,6 +366,12 @@ impl Log {
             said.extend(message.map(|(_, text)| format!("kernel: {text}")));
         }
         Ok(said)
+    }
+
+    /// Time of its last pending record since the start.
+    fn length(&self) -> Duration {
+        let last = self.waiting.first();
+        last.map_or(Duration::ZERO, |(at, _)| at.saturating_sub(self.begins))
     }
 
     fn write(&mut self, record: &str) -> Result<()> {

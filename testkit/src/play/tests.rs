@@ -163,6 +163,7 @@ fn lines_of_the_kernel_log_come_in_their_time_with_what_belongs_to_them() {
         let n = reader.read(&mut bytes).unwrap_or(0);
         String::from_utf8_lossy(&bytes[..n]).into_owned()
     };
+    assert_eq!(play.length(), Duration::from_micros(2_000_001));
     assert_eq!(received(), "6,1,1000,-;old\n");
     assert!(play.advance(seconds(1)).unwrap().is_empty());
     assert_eq!(received(), "");

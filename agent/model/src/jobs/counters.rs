@@ -3,61 +3,68 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::Metric;
 use collectors::gpfs::metrics as gpfs;
 use collectors::gpu::metrics as gpu;
 use collectors::lustre::metrics as lustre;
 use collectors::rdma::metrics as rdma;
+use collectors::{Kind, Metric};
 
 use crate::snapshot::{Sample, Snapshot};
 
-/// A counter of the node in a line: collector, name, metrics, and the values of the label `operation` that are no part of it.
-type Row = (
-    &'static str,
-    &'static str,
-    &'static [&'static Metric],
-    &'static [&'static str],
-);
+/// A counter of the node in a line: name, metrics, and the values of the label `operation` that are no part of it.
+type Row = (&'static str, &'static [&'static Metric], &'static [&'static str]);
 
-/// Counters of ports and filesystems, which their clients cannot split by job. A retransmission is each event after which
-/// the sender sends again: a reported gap, or a missing answer.
-const NODE: [Row; 11] = [
-    ("rdma", "rdma_transmit_bytes", &[&rdma::PORT_XMIT_DATA], &[]),
-    ("rdma", "rdma_receive_bytes", &[&rdma::PORT_RCV_DATA], &[]),
+/// Counters of ports and filesystems, which their clients cannot split by job, by collector. A retransmission is each event
+/// after which the sender sends again: a reported gap, or a missing answer.
+const NODE: [(&str, &[Row]); 3] = [
     (
         "rdma",
-        "rdma_retransmits",
         &[
-            &rdma::PACKET_SEQ_ERR,
-            &rdma::IMPLIED_NAK_SEQ_ERR,
-            &rdma::LOCAL_ACK_TIMEOUT_ERR,
+            ("rdma_transmit_bytes", &[&rdma::PORT_XMIT_DATA], &[]),
+            ("rdma_receive_bytes", &[&rdma::PORT_RCV_DATA], &[]),
+            (
+                "rdma_retransmits",
+                &[
+                    &rdma::PACKET_SEQ_ERR,
+                    &rdma::IMPLIED_NAK_SEQ_ERR,
+                    &rdma::LOCAL_ACK_TIMEOUT_ERR,
+                ],
+                &[],
+            ),
+            ("rdma_cnp_sent", &[&rdma::NP_CNP_SENT], &[]),
+            ("rdma_cnp_handled", &[&rdma::RP_CNP_HANDLED], &[]),
         ],
-        &[],
     ),
-    ("rdma", "rdma_cnp_sent", &[&rdma::NP_CNP_SENT], &[]),
-    ("rdma", "rdma_cnp_handled", &[&rdma::RP_CNP_HANDLED], &[]),
-    ("lustre", "lustre_read_bytes", &[&lustre::READ_BYTES], &[]),
-    ("lustre", "lustre_write_bytes", &[&lustre::WRITE_BYTES], &[]),
-    ("lustre", "lustre_metadata_operations", &[&lustre::MD_OPS], &[]),
-    ("gpfs", "gpfs_read_bytes", &[&gpfs::READ_BYTES], &[]),
-    ("gpfs", "gpfs_write_bytes", &[&gpfs::WRITE_BYTES], &[]),
+    (
+        "lustre",
+        &[
+            ("lustre_read_bytes", &[&lustre::READ_BYTES], &[]),
+            ("lustre_write_bytes", &[&lustre::WRITE_BYTES], &[]),
+            ("lustre_metadata_operations", &[&lustre::MD_OPS], &[]),
+        ],
+    ),
     (
         "gpfs",
-        "gpfs_metadata_operations",
-        &[&gpfs::OPERATIONS],
-        &["reads", "writes"],
+        &[
+            ("gpfs_read_bytes", &[&gpfs::READ_BYTES], &[]),
+            ("gpfs_write_bytes", &[&gpfs::WRITE_BYTES], &[]),
+            (
+                "gpfs_metadata_operations",
+                &[&gpfs::OPERATIONS],
+                &["reads", "writes"],
+            ),
+        ],
     ),
 ];
-/// Collectors of [`NODE`].
-const COLLECTORS: [&str; 3] = ["rdma", "lustre", "gpfs"];
 
-/// The name in a line to which a sample of that collector adds.
-fn name_of(collector: &str, sample: &Sample<'_>) -> Option<&'static str> {
-    let operation = sample.label("operation").unwrap_or_default();
-    let row = NODE.iter().find(|(of, _, metrics, not)| {
-        *of == collector && metrics.contains(&sample.metric) && !not.contains(&operation)
-    });
-    row.map(|(_, name, ..)| *name)
+/// The name in a line to which a sample adds.
+fn name_of(rows: &[Row], sample: &Sample<'_>) -> Option<&'static str> {
+    let is_other =
+        |not: &[&str]| !not.is_empty() && sample.label("operation").is_some_and(|word| not.contains(&word));
+    let row = rows
+        .iter()
+        .find(|(_, metrics, not)| metrics.contains(&sample.metric) && !is_other(not));
+    row.map(|(name, ..)| *name)
 }
 
 /// GPU, instance (empty for the whole), and kind; for the node a name of [`NODE`], the metric and its labels.
@@ -89,9 +96,12 @@ impl Counters {
         for sample in snapshot.samples_of("nvidia") {
             found.gpu(&sample, snapshot.at);
         }
-        for collector in COLLECTORS {
-            for sample in snapshot.samples_of(collector) {
-                if let Some(name) = name_of(collector, &sample) {
+        for (collector, rows) in NODE {
+            for sample in snapshot
+                .samples_of(collector)
+                .filter(|s| s.metric.kind != Kind::Info)
+            {
+                if let Some(name) = name_of(rows, &sample) {
                     let labels = sample.labels.join("\u{1f}");
                     let key = (name.to_owned(), sample.metric.name.to_owned(), labels);
                     found.node.insert(key, reading(&sample, snapshot.at));
