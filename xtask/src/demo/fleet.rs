@@ -137,7 +137,8 @@ pub(super) fn print_where_to_look(nodes: &[Node], config: &TempDir) {
     }
     let file: PathBuf = config.path().join("prometheus.yml");
     println!(
-        "\n  prometheus --config.file {} --storage.tsdb.path $(mktemp -d)",
+        "\n  prometheus --config.file {} --storage.tsdb.path $(mktemp -d)\n  then http://127.0.0.1:9090/alerts: \
+         alerts fire after 5 min or more",
         file.display()
     );
     println!("\nTheir time runs from now on. Ctrl-C ends them and removes their files.\n");

@@ -69,9 +69,13 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
             "scontrol reboot ASAP NODENAME".to_owned(),
             "the remedy, after jobs have ended; never with nextstate=RESUME, which lifts every drain",
         )),
-        "reset-gpu" if i.subject_name.starts_with("GPU-") => steps.push((
+        "reset-gpu" if is_nvidia(&i.subject_name) => steps.push((
             caller.release(&format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name))),
             "the remedy, without a job on the GPU; GPUs on NVSwitches are reset together",
+        )),
+        "reset-gpu" if is_amd(&i.subject_name) && !i.pci.is_empty() => steps.push((
+            format!("amd-smi reset --gpureset --gpu {}", quoted(&i.pci)),
+            "the remedy, without a job on the GPU; GPUs linked by XGMI are reset together",
         )),
         _ => {}
     }
@@ -80,6 +84,17 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
         "after the repair: closes the incident and lifts nodewarden's drain",
     ));
     steps
+}
+
+/// `GPU-` and a UUID, which NVIDIA's driver gives.
+fn is_nvidia(name: &str) -> bool {
+    name.strip_prefix("GPU-").is_some_and(|uuid| uuid.contains('-'))
+}
+
+/// `GPU-` and amdgpu's unique_id: 16 hexadecimal digits.
+fn is_amd(name: &str) -> bool {
+    let id = name.strip_prefix("GPU-");
+    id.is_some_and(|id| id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// The meaning of the word after `act=`.
@@ -103,6 +118,14 @@ mod tests {
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's $(x)\n"), r"'it'\''s $(x)'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_makers_name_of_a_gpu_decides_about_the_command() {
+        let nvidia = "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4";
+        assert!(is_nvidia(nvidia) && !is_amd(nvidia));
+        assert!(is_amd("GPU-5d0e0000aa000001") && !is_nvidia("GPU-5d0e0000aa000001"));
+        assert!(!is_amd("0000:05:00.0") && !is_nvidia("0000:05:00.0"));
     }
 
     #[test]
