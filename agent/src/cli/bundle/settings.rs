@@ -8,9 +8,6 @@ use super::names::Names;
 use crate::config;
 use health::checks;
 
-/// How the ids of checks of the site begin.
-const SITE_CHECK: &str = "site-";
-
 /// In place of a value that may name something.
 const SET: &str = "<set>";
 
@@ -71,10 +68,9 @@ fn shown(kind: &Kind, value: &toml::Value, names: &mut Names) -> Value {
         (Kind::Map { of, .. }, toml::Value::Table(table)) => {
             // Its names are the site's, except those of checks.
             let rows = table.iter().map(|(name, value)| {
-                let is_check =
-                    name.starts_with(SITE_CHECK) || checks::CHECKS.iter().any(|check| check.id == name);
+                let is_check = checks::CHECKS.iter().any(|check| check.id == name);
                 let shown_name = if is_check {
-                    names.check(name)
+                    name.clone()
                 } else {
                     names.of("name", name)
                 };
