@@ -10,7 +10,13 @@ const ENDED: usize = 20;
 
 /// All jobs, one line each.
 pub(super) fn all(jobs: &JobsView, screen: &Screen) -> String {
-    let mut out = table("running", jobs.running.iter(), screen);
+    let of = |has_ended: bool| {
+        jobs.running
+            .iter()
+            .filter(move |line| line.ended.is_some() == has_ended)
+    };
+    let mut out = table("running", of(false), screen);
+    out.push_str(&table("awaiting epilog", of(true), screen));
     let more = jobs.ended.len().saturating_sub(ENDED);
     let ended = jobs.ended.iter().skip(more).map(AsRef::as_ref);
     out.push_str(&table("ended", ended, screen));

@@ -68,6 +68,19 @@ fn jobs_are_listed_with_what_they_used_and_how_they_ended() {
     assert_eq!(none, "no job has been seen on this node\n");
 }
 
+#[test]
+fn a_job_that_waits_for_its_epilog_does_not_run() {
+    let view = JobsView {
+        running: vec![line("9"), ended("10", None)],
+        ..JobsView::default()
+    };
+    let text = show::all(&view, &PLAIN);
+    let lines: Vec<&str> = text.lines().collect();
+    let at = |start: &str| lines.iter().position(|l| l.starts_with(start)).expect(start);
+    let order = [at("running "), at("9 "), at("awaiting epilog "), at("10 ")];
+    assert!(order.is_sorted(), "{text}");
+}
+
 /// Instances do not report their utilization.
 #[test]
 fn gpus_are_busy_for_a_part_of_the_time_in_which_that_is_known() {
