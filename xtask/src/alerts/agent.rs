@@ -1,6 +1,6 @@
 //! Alerts about nodewarden itself.
 
-use super::{Alert, Case, Expected, Group, More, Record, Runbook, Severity};
+use super::{Alert, Case, Expected, FurtherCase, Group, Record, Runbook, Severity};
 
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-agent",
@@ -8,17 +8,17 @@ pub(super) static GROUP: Group = Group {
     // A node that is switched off reports nothing. The rule keeps its last value until it is scraped again; a range
     // that covers a long repair would read every sample of every node at each evaluation.
     records: &[Record {
-        name: "instance:nodewarden_drain_foreign:last",
+        name: "instance:nodewarden_drain_state:foreign_last",
         expr: "max by (cluster, instance) (nodewarden_drain_state{state=\"foreign\"})
 or on (cluster, instance)
-  (instance:nodewarden_drain_foreign:last and on (cluster, instance) (up{job=~\"nodewarden.*\"} == 0))",
+  (instance:nodewarden_drain_state:foreign_last and on (cluster, instance) (up{job=~\"nodewarden.*\"} == 0))",
     }],
     alerts: &[
         Alert {
             name: "NodewardenMissing",
             expr: "(up{job=~\"nodewarden.*\"} == 0)
 unless on (cluster, instance)
-  (instance:nodewarden_drain_foreign:last == 1)",
+  (instance:nodewarden_drain_state:foreign_last == 1)",
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} cannot be scraped",
@@ -242,8 +242,8 @@ unless on (cluster, instance)
             silent: None,
         },
     ],
-    more: &[
-        More {
+    further: &[
+        FurtherCase {
             alert: "NodewardenMissing",
             about: "a faulty node that a person drained, switched off for hours.",
             case: Case {
@@ -258,7 +258,7 @@ unless on (cluster, instance)
             },
             expected: Expected::Firing(0),
         },
-        More {
+        FurtherCase {
             alert: "NodewardenMissing",
             about: "a person undrained the node before it was lost.",
             case: Case {
@@ -273,7 +273,7 @@ unless on (cluster, instance)
             },
             expected: Expected::Firing(1),
         },
-        More {
+        FurtherCase {
             alert: "NodewardenMissing",
             about: "a healthy node that a person drained: nodewarden does not know of the drain.",
             case: Case {

@@ -36,11 +36,11 @@ pub(super) fn problems(groups: &[&Group], public: &str) -> Vec<String> {
             say("a sum without the label cluster");
         }
     }
-    for more in groups.iter().flat_map(|g| g.more) {
-        if !names.contains(more.alert) {
+    for case in groups.iter().flat_map(|g| g.further) {
+        if !names.contains(case.alert) {
             problems.push(format!(
                 "a test of the alert {}, which does not exist",
-                more.alert
+                case.alert
             ));
         }
     }
@@ -112,7 +112,7 @@ mod tests {
             about: "",
             records: &[],
             alerts: Vec::leak(alerts),
-            more: &[],
+            further: &[],
         };
         problems(&[&group], PUBLIC)
     }

@@ -1,6 +1,6 @@
 //! Alerts about jobs. The recording rules of jobs are in alerts/jobs.rules.yml.
 
-use super::{Alert, Case, Expected, Group, More, Runbook, Severity};
+use super::{Alert, Case, Expected, FurtherCase, Group, Runbook, Severity};
 
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-job-use",
@@ -72,162 +72,98 @@ and on (cluster, jobid)
             at: "120m",
         }),
     }],
-    more: &[
-        More {
+    further: &[
+        FurtherCase {
             alert: "JobGpusIdle",
             about: "a GPU that is busy 5 % of the time, and 7 instances, which report no use.",
             case: Case {
-                input: &[
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
-                        "0+3x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="7/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="7/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="8/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="8/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="9/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="9/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="10/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="10/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="11/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="11/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="12/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="12/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="13/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="13/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                ],
+                input: &gpu_and_instances("0+3x200"),
                 at: "120m",
             },
             expected: Expected::Firing(0),
         },
-        More {
+        FurtherCase {
             alert: "JobGpusIdle",
             about: "an idle GPU, and 7 instances, whose use is unknown.",
             case: Case {
-                input: &[
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
-                        "0x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="7/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="7/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="8/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="8/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="9/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="9/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="10/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="10/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="11/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="11/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="12/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="12/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="13/0",jobid="7"}"#,
-                        "1x200",
-                    ),
-                    (
-                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="13/0",jobid="7"}"#,
-                        "0+60x200",
-                    ),
-                ],
+                input: &gpu_and_instances("0x200"),
                 at: "120m",
             },
             expected: Expected::Firing(0),
         },
     ],
 };
+
+/// A job with one whole GPU, which is busy by these values, and 7 instances, which report no use.
+const fn gpu_and_instances(busy: &'static str) -> [(&'static str, &'static str); 17] {
+    [
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
+            "0+60x200",
+        ),
+        (
+            r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
+            busy,
+        ),
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="7/0",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="7/0",jobid="7"}"#,
+            "0+60x200",
+        ),
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="8/0",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="8/0",jobid="7"}"#,
+            "0+60x200",
+        ),
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="9/0",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="9/0",jobid="7"}"#,
+            "0+60x200",
+        ),
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="10/0",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="10/0",jobid="7"}"#,
+            "0+60x200",
+        ),
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="11/0",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="11/0",jobid="7"}"#,
+            "0+60x200",
+        ),
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="12/0",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="12/0",jobid="7"}"#,
+            "0+60x200",
+        ),
+        (
+            r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",gpu_instance="13/0",jobid="7"}"#,
+            "1x200",
+        ),
+        (
+            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",gpu_instance="13/0",jobid="7"}"#,
+            "0+60x200",
+        ),
+    ]
+}

@@ -24,7 +24,7 @@ struct Group {
     records: &'static [Record],
     alerts: &'static [Alert],
     /// Tests beside the two of each alert.
-    more: &'static [More],
+    further: &'static [FurtherCase],
 }
 
 /// A recording rule.
@@ -89,7 +89,7 @@ struct Case {
 }
 
 /// A further test of an alert.
-struct More {
+struct FurtherCase {
     alert: &'static str,
     /// What the situation shows.
     about: &'static str,

@@ -1,6 +1,6 @@
 //! Alerts about one node: its faults and its drain.
 
-use super::{Alert, Case, Expected, Group, More, Runbook, Severity};
+use super::{Alert, Case, Expected, FurtherCase, Group, Runbook, Severity};
 
 const FAULT: &[(&str, &str)] = &[
     (
@@ -226,8 +226,8 @@ unless on (cluster, instance)
             }),
         },
     ],
-    more: &[
-        More {
+    further: &[
+        FurtherCase {
             alert: "NodewardenFaultDrains",
             about: "the runbook of a check.",
             case: Case {
@@ -249,7 +249,7 @@ unless on (cluster, instance)
                 runbook: "runbooks/xid.md",
             },
         },
-        More {
+        FurtherCase {
             alert: "NodewardenFaultDrains",
             about: "the runbook of a command of the site.",
             case: Case {

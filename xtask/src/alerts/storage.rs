@@ -257,5 +257,5 @@ pub(super) static GROUP: Group = Group {
             }),
         },
     ],
-    more: &[],
+    further: &[],
 };

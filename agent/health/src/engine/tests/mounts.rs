@@ -54,13 +54,19 @@ fn a_folder_that_only_root_may_enter_is_no_finding() {
     assert_eq!(sim.incidents(), [""; 0]);
 }
 
-#[test]
-fn a_disk_that_becomes_read_only_is_a_finding_until_it_is_writable() {
+/// A disk that became read-only a minute ago.
+fn read_only_disk() -> Sim {
     let mut sim = Sim::new(Mode::Drain);
     disk(&mut sim, false, FREE);
     sim.pass(60);
     disk(&mut sim, true, FREE);
     sim.pass(60);
+    sim
+}
+
+#[test]
+fn a_disk_that_becomes_read_only_is_a_finding_until_it_is_writable() {
+    let mut sim = read_only_disk();
     assert!(sim.says("became read-only", false), "{:?}", sim.incidents());
     disk(&mut sim, false, FREE);
     sim.pass(120);
@@ -85,11 +91,7 @@ fn minutes(sim: &mut Sim, minutes: u32) {
 
 #[test]
 fn a_disk_that_is_unmounted_ends_its_finding() {
-    let mut sim = Sim::new(Mode::Drain);
-    disk(&mut sim, false, FREE);
-    sim.pass(60);
-    disk(&mut sim, true, FREE);
-    sim.pass(60);
+    let mut sim = read_only_disk();
     unmounted(&mut sim);
     sim.pass(120);
     assert!(sim.says("became read-only", true), "{:?}", sim.incidents());
@@ -116,11 +118,7 @@ fn another_mount_at_the_same_place_did_not_become_read_only() {
 
 #[test]
 fn another_mount_at_the_same_place_ends_the_finding() {
-    let mut sim = Sim::new(Mode::Drain);
-    disk(&mut sim, false, FREE);
-    sim.pass(60);
-    disk(&mut sim, true, FREE);
-    sim.pass(60);
+    let mut sim = read_only_disk();
     unmounted(&mut sim);
     sim.pass(15);
     assert!(sim.says("became read-only", false), "{:?}", sim.incidents());
