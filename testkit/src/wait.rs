@@ -30,6 +30,28 @@ pub fn until_true(what: &str, timeout: Duration, mut probe: impl FnMut() -> bool
     until(what, timeout, || Ok(probe().then_some(())))
 }
 
+/// Polls `probe` until its value is `wanted`, for as long as the value moves: the wait ends with an error that names
+/// `what` when one value has stayed for `patience`. For work whose length depends on how busy the machine is.
+pub fn while_moving<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    patience: Duration,
+    wanted: &T,
+    mut probe: impl FnMut() -> T,
+) -> Result<()> {
+    let mut last = probe();
+    while last != *wanted {
+        let seen = &last;
+        let moved = until("a change", patience, || {
+            Ok(Some(probe()).filter(|value| value != seen))
+        });
+        match moved {
+            Ok(value) => last = value,
+            Err(_) => bail!("{what}: {last:?} for {patience:?}, expected {wanted:?}"),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +66,19 @@ mod tests {
         assert_eq!(value.unwrap(), "done");
         let error = until_true("never", Duration::from_millis(20), || false).unwrap_err();
         assert!(error.to_string().starts_with("never: not within"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_moves_may_take_long_and_one_that_stays_may_not() {
+        let mut left = 5;
+        let patience = Duration::from_millis(40);
+        while_moving("countdown", patience, &0, || {
+            std::thread::sleep(Duration::from_millis(15));
+            left -= 1;
+            left
+        })
+        .unwrap();
+        let error = while_moving("stuck", patience, &0, || 3).unwrap_err();
+        assert_eq!(error.to_string(), "stuck: 3 for 40ms, expected 0");
     }
 }

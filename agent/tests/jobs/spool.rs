@@ -63,14 +63,16 @@ fn given(cluster: &Cluster) -> BTreeMap<u32, Vec<String>> {
 }
 
 fn wait_idle(cluster: &Cluster) {
-    // The last epilogs have run by then.
-    wait::until_true("all jobs have ended", PATIENCE * 2, || {
-        cluster.slurm.jobs().is_ok_and(|jobs| jobs.is_empty())
-            && cluster
-                .slurm
-                .state(&cluster.name(0))
-                .is_ok_and(|state| state == "IDLE")
-    })
+    // The last epilogs have run by then. How long Slurm takes for a hundred jobs is not ours.
+    wait::while_moving(
+        "jobs left, and the node",
+        PATIENCE,
+        &(Some(0), Some("IDLE".to_owned())),
+        || {
+            let jobs = cluster.slurm.jobs().ok().map(|jobs| jobs.len());
+            (jobs, cluster.slurm.state(&cluster.name(0)).ok())
+        },
+    )
     .unwrap();
 }
 
