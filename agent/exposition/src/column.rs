@@ -87,7 +87,8 @@ impl Lines {
         before.map_or(0, |e| e.end as usize)
     }
 
-    /// Writes the values that have changed. `spare`: room for the text from the first of them on.
+    /// Writes the values that have changed: in place, until one has another length. `spare`: room for a value, or for the
+    /// text from that one on.
     pub(super) fn refresh(
         &mut self,
         collector: &CollectorState,
@@ -99,7 +100,27 @@ impl Lines {
             let value = device.and_then(|d| d.values.get(entry.series as usize));
             value.copied().unwrap_or(Value::Absent)
         };
-        let Some(first) = self.entries.iter().position(|e| !same(e.value, now(e))) else {
+        let text = &mut self.text;
+        let moves = |entry: &mut Entry| {
+            let value = now(entry);
+            if same(entry.value, value) {
+                return false;
+            }
+            spare.clear();
+            if value != Value::Absent {
+                write(value, spare);
+                spare.push(b'\n');
+            }
+            match text.get_mut(entry.start as usize..entry.end as usize) {
+                Some(old) if old.len() == spare.len() => {
+                    old.copy_from_slice(spare);
+                    entry.value = value;
+                    false
+                }
+                _ => true,
+            }
+        };
+        let Some(first) = self.entries.iter_mut().position(moves) else {
             return;
         };
         let begin = self.begin(first);

@@ -68,7 +68,11 @@ impl Starts {
         let named = metric.labels.iter().copied().zip(labels.iter().copied());
         line::start(metric.name, metric.kind, part, 1.0, named, &mut self.text);
         let is_escaped = labels.iter().any(|l| l.contains(['\\', '\n', '"']));
-        let labels_end = if is_escaped { 0 } else { plain_length(metric, part, labels) };
+        let labels_end = if is_escaped {
+            0
+        } else {
+            plain_length(metric, part, labels)
+        };
         self.keep(metric, piece, labels_end, begin, out);
     }
 
