@@ -1,14 +1,14 @@
-//! Pages in both formats. The plan of a page is made once per set of layouts; after that a scrape formats numbers.
+//! Pages in both formats. The plan of a page is made once per set of layouts; after that a scrape formats the numbers
+//! that have changed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use collectors::Value;
-
-use super::plan::{self, Plan};
-use super::schema::{self, Schema};
+use super::plan::Plan;
+use super::schema::{self, Column, Schema};
 use super::select::{Selection, Shown};
-use super::{Defaults, Dropped, Format, Source, Writer, number};
+use super::starts::Starts;
+use super::{Defaults, Dropped, Format, Source, Writer};
 use model::jobs::Hidden;
 use model::snapshot::{DeviceState, Snapshot};
 
@@ -20,10 +20,14 @@ pub const METRICS: &str = "metrics";
 struct Kept {
     schema: Schema,
     plans: Vec<Plan>,
+    /// The families of the schema that have lines in a plan.
+    filled: Vec<usize>,
     switches: Arc<Defaults>,
     /// By collector: the groups of equal lines that this scrape has written.
     shown: Vec<Vec<bool>>,
     dropped: Vec<Dropped>,
+    spare: Vec<u8>,
+    starts: Starts,
 }
 
 /// Writes pages and keeps their plans: one per server.
@@ -58,8 +62,18 @@ impl Encoder {
         let name = name.unwrap_or(METRICS);
         self.hidden = source.hidden();
         self.families(name, source.snapshot(), &defaults, shown, format, out);
-        let mut writer = Writer::new(out, format, shown);
+        let mut starts = self
+            .pages
+            .get_mut(name)
+            .map(|kept| std::mem::take(&mut kept.starts))
+            .unwrap_or_default();
+        starts.begin();
+        let mut writer = Writer::new(out, format, shown, &mut starts);
         source.families(name, &self.dropped(), &self.hidden, &mut writer);
+        starts.finish();
+        if let Some(kept) = self.pages.get_mut(name) {
+            kept.starts = starts;
+        }
         end(format, out);
     }
 
@@ -103,6 +117,7 @@ impl Kept {
         if !self.schema.fits(collectors) {
             *self = Self {
                 schema: Schema::new(page, collectors),
+                starts: std::mem::take(&mut self.starts),
                 ..Self::default()
             };
         }
@@ -116,6 +131,7 @@ impl Kept {
         self.plans.resize_with(collectors.len(), Plan::default);
         self.shown.resize_with(collectors.len(), Vec::new);
         self.dropped.clear();
+        let mut is_new = false;
         let parts = self.plans.iter_mut().zip(&mut self.shown);
         for ((plan, groups), (collector, wanted)) in parts.zip(collectors.iter().zip(&self.schema.wanted)) {
             let shown = |d: &DeviceState| {
@@ -123,6 +139,7 @@ impl Kept {
             };
             if !plan.fits(collector, shown) {
                 *plan = Plan::new(collector, wanted, (page.is_none(), switches), shown);
+                is_new = true;
             }
             groups.clear();
             groups.resize(plan.groups(), false);
@@ -137,6 +154,19 @@ impl Kept {
                 duplicates: 0,
             });
         }
+        if is_new {
+            self.find_filled();
+        }
+    }
+
+    fn find_filled(&mut self) {
+        let plans = &self.plans;
+        let lines = |c: &Column| plans.get(c.collector).and_then(|plan| plan.column(c.slot));
+        let families = self.schema.families.iter().enumerate();
+        let filled = families.filter(|(_, f)| f.columns.iter().any(|c| lines(c).is_some()));
+        self.filled.clear();
+        self.filled.extend(filled.map(|(place, _)| place));
+        self.filled.shrink_to_fit();
     }
 
     /// Writes the samples that have a value. Of samples with equal name and labels the first wins.
@@ -146,44 +176,52 @@ impl Kept {
             .iter()
             .map(|c| shown.filter.takes(c.spec.name))
             .collect();
-        let mut others = HashSet::new();
-        for family in &self.schema.families {
+        let is_wanted = |c: &Column| {
+            takes.get(c.collector).copied().unwrap_or(false) && c.switch.shows(c.metric.tier, shown.tier)
+        };
+        for family in self
+            .filled
+            .iter()
+            .filter_map(|place| self.schema.families.get(*place))
+        {
+            for column in family.columns.iter().filter(|c| is_wanted(c)) {
+                let collector = snapshot.collectors.get(column.collector);
+                if let (Some(plan), Some(collector)) = (self.plans.get_mut(column.collector), collector) {
+                    plan.refresh(column, collector, &mut self.spare);
+                }
+            }
+            let columns = family.columns.iter().filter(|c| is_wanted(c)).filter_map(|c| {
+                let lines = self.plans.get(c.collector)?.column(c.slot)?;
+                Some((c.collector, lines))
+            });
+            // Only lines of several collectors are compared by text.
+            let is_shared = family.shared && columns.clone().nth(1).is_some();
+            let mut others = HashSet::new();
             let mut headed = false;
-            others.clear();
-            for column in &family.columns {
-                let wanted = takes.get(column.collector).copied().unwrap_or(false)
-                    && column.switch.shows(column.metric.tier, shown.tier);
-                let (Some(plan), Some(collector)) = (
-                    self.plans.get(column.collector).filter(|_| wanted),
-                    snapshot.collectors.get(column.collector),
-                ) else {
+            let mut head = |out: &mut Vec<u8>| {
+                if !std::mem::replace(&mut headed, true) {
+                    out.extend_from_slice(family.header(format));
+                }
+            };
+            for (collector, lines) in columns {
+                if let Some(text) = lines.whole().filter(|_| !is_shared) {
+                    head(out);
+                    out.extend_from_slice(text);
                     continue;
-                };
-                let scale = column.shape.scale();
-                for found in plan.lines(column.slot, collector) {
-                    let groups = self.shown.get_mut(column.collector);
+                }
+                for found in lines.found() {
+                    let groups = self.shown.get_mut(collector);
                     let group = found.group.and_then(|g| groups?.get_mut(g));
                     let again = group.is_some_and(|seen| std::mem::replace(seen, true))
-                        || (family.shared && !others.insert(found.start));
+                        || (is_shared && !others.insert(found.start));
                     if again {
-                        if let Some(dropped) = self.dropped.get_mut(column.collector) {
+                        if let Some(dropped) = self.dropped.get_mut(collector) {
                             dropped.duplicates += 1;
                         }
                         continue;
                     }
-                    if !headed {
-                        headed = true;
-                        out.extend_from_slice(family.header(format));
-                    }
-                    out.extend_from_slice(found.start);
-                    // Of a histogram only the sum has a unit; counts are not scaled.
-                    let counts = column.metric.slots() > 1 && matches!(found.value, Value::U64(_));
-                    if counts {
-                        number::value(found.value, out);
-                    } else {
-                        plan::write_scaled(found.value, scale, out);
-                    }
-                    out.push(b'\n');
+                    head(out);
+                    out.extend_from_slice(found.line);
                 }
             }
         }

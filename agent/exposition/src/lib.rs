@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod column;
 mod defaults;
 pub mod encoder;
 pub mod gzip;
@@ -14,6 +15,7 @@ mod schema;
 pub mod select;
 
 pub mod source;
+mod starts;
 pub mod writer;
 
 #[cfg(any(test, feature = "testing"))]

@@ -15,12 +15,7 @@ pub fn start<'a>(
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(match part {
-        Part::Whole => b"",
-        Part::Bucket(_) => b"_bucket",
-        Part::Sum => b"_sum",
-        Part::Count => b"_count",
-    });
+    out.extend_from_slice(suffix(part).as_bytes());
     let mut open = b'{';
     for (label, value) in labels {
         out.push(open);
@@ -41,6 +36,16 @@ pub fn start<'a>(
         out.push(b'"');
     }
     out.extend_from_slice(if open == b',' { b"} " } else { b" " });
+}
+
+/// What a part adds to the name of its metric.
+pub(crate) fn suffix(part: Part) -> &'static str {
+    match part {
+        Part::Whole => "",
+        Part::Bucket(_) => "_bucket",
+        Part::Sum => "_sum",
+        Part::Count => "_count",
+    }
 }
 
 /// OpenMetrics and Prometheus 3 require `1.0`, not `1`.

@@ -41,8 +41,10 @@ pub fn u64(mut v: u64, out: &mut Vec<u8>) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
     while v >= 10 {
+        let [ten, one] = PAIRS[(v % 100) as usize];
         at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[(v % 100) as usize]);
+        digits[at] = ten;
+        digits[at + 1] = one;
         v /= 100;
     }
     if v > 0 {

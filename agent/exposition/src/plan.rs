@@ -1,5 +1,4 @@
-//! The lines of one collector on one page, valid while its devices keep their layouts: the start of each line and
-//! the position of its value.
+//! The lines of one collector on one page, valid while its devices keep their layouts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,30 +6,10 @@ use std::sync::Arc;
 use collectors::block::MAX_SERIES;
 use collectors::{Series, Tier, Value};
 
-use super::schema::{Shape, Wanted};
+use super::column::Lines;
+use super::schema::{Column, Shape, Wanted};
 use super::{Defaults, line, number};
 use model::snapshot::{CollectorState, DeviceState, Prepared};
-
-/// No group.
-const ALONE: u32 = u32::MAX;
-
-/// One line of a page.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    device: u32,
-    series: u32,
-    /// Where the start of the line ends within [`Lines::text`].
-    end: u32,
-    /// The group of lines with equal start, of which the first with a value is written; nearly always [`ALONE`].
-    group: u32,
-}
-
-/// The lines of one column.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    text: Vec<u8>,
-    entries: Vec<Entry>,
-}
 
 /// The plan of one collector.
 #[derive(Debug, Default)]
@@ -41,13 +20,6 @@ pub(super) struct Plan {
     groups: usize,
     /// Series beyond the limit.
     pub(super) over_limit: u64,
-}
-
-/// A line that has a value.
-pub(super) struct Found<'a> {
-    pub(super) start: &'a [u8],
-    pub(super) value: Value,
-    pub(super) group: Option<usize>,
 }
 
 impl Plan {
@@ -109,6 +81,7 @@ impl Plan {
                 }
             }
         }
+        plan.columns.iter_mut().for_each(Lines::fit);
         plan
     }
 
@@ -122,34 +95,19 @@ impl Plan {
         let Some(lines) = self.columns.get_mut(slot) else {
             return;
         };
-        let begin = lines.text.len();
-        write_start(series, joined, (shape, defaults), &mut lines.text);
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let start = lines.text.get(begin..).unwrap_or_default();
-        let mut entry = Entry {
-            device: number(device),
-            series: number(at),
-            end: number(lines.text.len()),
-            group: ALONE,
+        let place = lines.add((device, at), |text| {
+            write_start(series, joined, (shape, defaults), text);
+        });
+        let Some((other, first)) = firsts.get(lines.start(place)).copied() else {
+            firsts.insert(lines.start(place).into(), (slot, place));
+            return;
         };
-        let place = lines.entries.len();
-        match firsts.get(start).copied() {
-            None => {
-                firsts.insert(start.into(), (slot, place));
+        let other = self.columns.get_mut(other);
+        if let Some(group) = other.and_then(|o| o.group(first, self.groups)) {
+            self.groups = self.groups.max(group + 1);
+            if let Some(lines) = self.columns.get_mut(slot) {
+                lines.group(place, group);
             }
-            Some((slot, first)) => {
-                let other = self.columns.get_mut(slot);
-                if let Some(other) = other.and_then(|l| l.entries.get_mut(first)) {
-                    if other.group == ALONE {
-                        other.group = number(self.groups);
-                        self.groups += 1;
-                    }
-                    entry.group = other.group;
-                }
-            }
-        }
-        if let Some(lines) = self.columns.get_mut(slot) {
-            lines.entries.push(entry);
         }
     }
 
@@ -158,29 +116,23 @@ impl Plan {
         self.groups
     }
 
-    /// The lines of one column that have a value now.
-    #[inline]
-    pub(super) fn lines<'a>(
-        &'a self,
-        slot: usize,
-        collector: &'a CollectorState,
-    ) -> impl Iterator<Item = Found<'a>> {
-        let lines = self.columns.get(slot);
-        let text: &[u8] = lines.map_or(&[], |l| &l.text);
-        let entries = lines.into_iter().flat_map(|l| &l.entries);
-        let mut from = 0;
-        entries.filter_map(move |entry| {
-            let end = entry.end as usize;
-            let start = text.get(from..end)?;
-            from = end;
-            let device = collector.devices.get(entry.device as usize)?;
-            let value = *device.values.get(entry.series as usize)?;
-            (value != Value::Absent).then_some(Found {
-                start,
-                value,
-                group: (entry.group != ALONE).then_some(entry.group as usize),
-            })
-        })
+    /// One column, if it has lines.
+    pub(super) fn column(&self, slot: usize) -> Option<&Lines> {
+        self.columns.get(slot).filter(|lines| !lines.is_empty())
+    }
+
+    /// Brings the values of one column up to date.
+    pub(super) fn refresh(&mut self, column: &Column, collector: &CollectorState, spare: &mut Vec<u8>) {
+        if let Some(lines) = self.columns.get_mut(column.slot) {
+            // Of a histogram only the sum has a unit; counts are not scaled.
+            let is_histogram = column.metric.slots() > 1;
+            let scale = column.shape.scale();
+            let write = |value, text: &mut Vec<u8>| match value {
+                Value::U64(_) if is_histogram => number::value(value, text),
+                _ => write_scaled(value, scale, text),
+            };
+            lines.refresh(collector, write, spare);
+        }
     }
 }
 

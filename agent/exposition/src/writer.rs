@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use collectors::{Metric, Part, Value};
 
-use super::{Format, Shown, header, line, number};
+use super::starts::Starts;
+use super::{Format, Shown, number};
 
 /// A page under construction.
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     format: Format,
     shown: Shown<'a>,
+    starts: &'a mut Starts,
     seen: BTreeSet<Vec<u8>>,
 }
 
@@ -22,11 +24,17 @@ pub struct Family<'a, 'b> {
 }
 
 impl<'b> Writer<'b> {
-    pub(super) fn new(out: &'b mut Vec<u8>, format: Format, shown: Shown<'b>) -> Self {
+    pub(super) fn new(
+        out: &'b mut Vec<u8>,
+        format: Format,
+        shown: Shown<'b>,
+        starts: &'b mut Starts,
+    ) -> Self {
         Self {
             out,
             format,
             shown,
+            starts,
             seen: BTreeSet::new(),
         }
     }
@@ -94,15 +102,15 @@ impl Family<'_, '_> {
     fn head(&mut self) {
         if !self.headed {
             self.headed = true;
-            header::Family::from(self.metric).write(self.writer.format, self.writer.out);
+            let writer = &mut *self.writer;
+            writer.starts.header(self.metric, writer.format, writer.out);
         }
     }
 
     fn start(&mut self, labels: &[&str], part: Part) {
         self.head();
-        let Metric { name, kind, .. } = *self.metric;
-        let labels = self.metric.labels.iter().copied().zip(labels.iter().copied());
-        line::start(name, kind, part, 1.0, labels, self.writer.out);
+        let writer = &mut *self.writer;
+        writer.starts.start(self.metric, part, labels, writer.out);
     }
 
     fn end(&mut self, value: Value) {

@@ -23,7 +23,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common::{LONG, Node};
-use testkit::footprint::Footprint;
+use testkit::footprint::{self, Footprint};
 use testkit::hcas::Hcas;
 use testkit::proc;
 use testkit::scrape::Scraper;
@@ -140,6 +140,51 @@ fn a_scrape_makes_about_one_system_call_for_each_file() {
     );
 }
 
+/// Times that threads slept and were woken, by thread name. Threads of one name are added up.
+fn wake_ups(node: &Node) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for ((_, tid), count) in footprint::voluntary_switches(&pids(node)).unwrap() {
+        // One may end meanwhile.
+        if let Ok(name) = proc::comm(tid) {
+            *all.entry(name).or_default() += count;
+        }
+    }
+    all
+}
+
+#[test]
+fn a_scrape_wakes_each_thread_on_its_way_once() {
+    const SCRAPES: u16 = 50;
+    /// The request and the page; the request and the worker's answer; the daemon's request; the worker's.
+    const WAKE_UPS: [(&str, f64); 4] = [("http", 2.0), ("nodewarden", 2.0), ("nw-rdma", 1.0), ("r:rdma", 1.0)];
+    /// Health ticks, heartbeats and other collectors.
+    const BESIDES: f64 = 0.8;
+    let mut node = Node::new();
+    Hcas::build(&node.path("root"), 10).unwrap();
+    node.start();
+    let address = node.address().unwrap().parse().unwrap();
+    let mut scraper = Scraper::connect(address, "/metrics?collect[]=rdma").unwrap();
+    // Later than the ticks of the first seconds.
+    node.until("the first verdicts", |_| scraper.scrape(true).is_ok());
+    sleep(Duration::from_secs(8));
+    let before = wake_ups(&node);
+    for _ in 0..SCRAPES {
+        sleep(Duration::from_millis(30));
+        scraper.scrape(true).unwrap();
+    }
+    let after = wake_ups(&node);
+    for (name, expected) in WAKE_UPS {
+        let count = u32::try_from(after[name] - before[name]).unwrap();
+        let each = f64::from(count) / f64::from(SCRAPES);
+        println!("{name}: woken {each:.2} times a scrape");
+        // A thread that finds its next work before it sleeps is not woken for it.
+        assert!(
+            each > 0.5 && each <= expected + BESIDES,
+            "{name}: {each:.2}, expected {expected}: {before:?} {after:?}"
+        );
+    }
+}
+
 /// A cgroup of Slurm's with its own program of rules, as `fixtures/demo` has them.
 fn job(node: &Node, number: usize) {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo/root.tree");
@@ -209,7 +254,7 @@ fn two_hundred_jobs_cost_some_calls_each() {
     };
     node.until("all jobs are shown", |n| shown(n) == JOBS);
     let worker = node.worker_pid("slurm");
-    let ticks = || testkit::footprint::cpu(worker).unwrap();
+    let ticks = || footprint::cpu(worker).unwrap();
     let address = node.address().unwrap().parse().unwrap();
     let mut scraper = Scraper::connect(address, "/metrics").unwrap();
     // A reading serves for 200 ms.

@@ -12,7 +12,10 @@ use crate::cmd;
 const BASELINE: &str = "xtask/instructions.toml";
 
 /// The measured tasks: arguments of `agent/examples/instructions.rs`.
-const WORKS: &[&str] = &["page", "frame"];
+const WORKS: &[&str] = &["page", "core", "detail", "frame"];
+
+/// Greatest share of the instructions of a page of tier detail that one of tier core may need.
+const CORE_OF_DETAIL: f64 = 0.85;
 
 /// Repetitions in the longer and in the shorter run. Their difference excludes the start and the first repetition.
 const MANY: u64 = 60;
@@ -42,6 +45,12 @@ pub(super) fn run(bless: bool) -> Result<()> {
         let each = (count(MANY)? - count(FEW)?) / (MANY - FEW);
         println!("{work}: {each} instructions");
         now.insert((*work).to_owned(), each);
+    }
+    if let Some(share) = core_of_detail(&now) {
+        println!("core: {share:.2} of detail");
+        if share > CORE_OF_DETAIL {
+            bail!("core: {share:.2} of detail, expected at most {CORE_OF_DETAIL}");
+        }
     }
     let file = cmd::root().join(BASELINE);
     let text = std::fs::read_to_string(&file).unwrap_or_default();
@@ -76,6 +85,10 @@ fn count(program: &Path, work: &str, rounds: u64, dir: &Path) -> Result<u64> {
     let text = std::fs::read_to_string(&out).context("callgrind wrote nothing")?;
     let total = text.lines().find_map(|l| l.strip_prefix("totals:"));
     Ok(total.context("callgrind wrote no totals")?.trim().parse()?)
+}
+
+fn core_of_detail(now: &BTreeMap<String, u64>) -> Option<f64> {
+    Some(*now.get("core")? as f64 / *now.get("detail")? as f64)
 }
 
 fn moved(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<String> {
@@ -115,6 +128,13 @@ mod tests {
             assert_eq!(moved(&then, &counts(now)).len(), faults, "{now}");
         }
         assert_eq!(moved(&BTreeMap::new(), &then).len(), 1);
+    }
+
+    #[test]
+    fn a_core_page_is_compared_with_a_detail_page() {
+        let now = BTreeMap::from([("core".to_owned(), 17), ("detail".to_owned(), 20)]);
+        assert_eq!(core_of_detail(&now), Some(CORE_OF_DETAIL));
+        assert_eq!(core_of_detail(&counts(1)), None);
     }
 
     #[test]

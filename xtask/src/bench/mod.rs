@@ -6,6 +6,7 @@ mod measure;
 mod meter;
 mod nvidia;
 mod nvidia_peer;
+mod parts;
 mod peers;
 mod program;
 mod rdma;
@@ -94,6 +95,15 @@ enum What {
         #[arg(long)]
         write: bool,
     },
+    /// What one scrape costs each process: CPU, wake-ups, system calls, bytes between processes.
+    Where {
+        /// A few scrapes.
+        #[arg(long, conflicts_with = "write")]
+        quick: bool,
+        /// Write the tables to docs/benchmarks.md.
+        #[arg(long)]
+        write: bool,
+    },
     /// Instructions of the encoder and of the workers' frames, compared with the committed counts.
     Instructions {
         /// Write the current counts as the new expected ones.
@@ -109,6 +119,7 @@ enum What {
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     match args.what {
         Some(What::Instructions { bless }) => return instructions::run(bless),
+        Some(What::Where { quick, write }) => return parts::run(quick, write),
         Some(What::Nvidia { quick, write, peers }) => return nvidia::run(quick, write, !peers),
         Some(What::Rdma { write }) => return rdma::run(write),
         None if args.soak => return soaked(),

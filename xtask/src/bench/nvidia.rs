@@ -42,7 +42,7 @@ enum Asked {
 }
 
 /// A program under measurement, with a copy of the library to itself, so that its calls are its own.
-struct Watched {
+pub(super) struct Watched {
     name: String,
     version: String,
     daemon: Daemon,
@@ -163,6 +163,27 @@ fn started(command: &Command, name: &str, cores: &Cores) -> Result<(Daemon, Mete
     Ok((daemon, meter))
 }
 
+/// nodewarden in a folder below `temp`, which shows the GPUs of the stand-in.
+pub(super) fn ours(temp: &Path, cores: &Cores) -> Result<Watched> {
+    cmd::run(&mut cmd::cargo(&[
+        "build",
+        "--release",
+        "--locked",
+        "--package=fake-nvml",
+        "--package=nodewarden",
+    ]))?;
+    let target = cmd::target_dir()?.join("release");
+    let text = fs::read_to_string(cmd::root().join(SCENARIO)).context(SCENARIO)?;
+    let text = moving(&text)?;
+    let dir = temp.join("gpus");
+    fs::create_dir_all(&dir)?;
+    fs::set_permissions(&dir, Permissions::from_mode(0o755))?;
+    let library = FakeNvml::install_built(&dir, &text, &target.join("libfake_nvml.so"))?;
+    let mut ours = nodewarden_on(&target.join("nodewarden"), &dir, library, cores)?;
+    ours.wait_until_shown(&Scenario::parse(&text)?)?;
+    Ok(ours)
+}
+
 fn all_smi_on(program: &Path, dir: &Path, library: FakeNvml, cores: &Cores) -> Result<Watched> {
     // It believes in GPUs only where this command lists them.
     let lists = dir.join("nvidia-smi");
@@ -229,6 +250,19 @@ fn nodewarden_on(program: &Path, dir: &Path, library: FakeNvml, cores: &Cores) -
 }
 
 impl Watched {
+    /// Its processes, the first one first.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let mut pids = vec![self.daemon.pid()];
+        pids.extend(self.daemon.children());
+        pids
+    }
+
+    /// Moves a counter of each GPU, and scrapes.
+    pub(super) fn moved(&mut self) -> Result<()> {
+        self.library.step(1)?;
+        self.scrape().map(|_| ())
+    }
+
     /// A page, and how long it took.
     fn scrape(&mut self) -> Result<(String, Duration)> {
         let scraped = match &mut self.asked {
@@ -362,9 +396,11 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
     let after = used(programs)?;
     let mut figures = Vec::new();
     for (i, program) in programs.iter().enumerate() {
-        let mut pids = vec![program.daemon.pid()];
-        pids.extend(program.daemon.children());
-        let feet: Vec<Footprint> = pids.into_iter().map(Footprint::read).collect::<Result<_>>()?;
+        let feet: Vec<Footprint> = program
+            .pids()
+            .into_iter()
+            .map(Footprint::read)
+            .collect::<Result<_>>()?;
         let calls = program.library.calls().since(&called[i]);
         figures.push(Figures {
             name: program.name.clone(),

@@ -35,6 +35,12 @@ pub(super) const RDMA: Marks = Marks {
     end: "<!-- rdma: end -->",
 };
 
+/// The processes of one scrape.
+pub(super) const WHERE: Marks = Marks {
+    begin: "<!-- where: begin -->",
+    end: "<!-- where: end -->",
+};
+
 /// Limits: CPU relative to node_exporter, KiB, context switches per second.
 const RATIO: f64 = 0.25;
 const PSS: u64 = 20 * 1024;

@@ -1,16 +1,28 @@
 use std::time::Duration;
 
 use collectors::block::MAX_SERIES;
-use collectors::{Metric, Tier};
+use collectors::{Metric, Tier, Value};
+use proptest::prelude::*;
 
 use super::*;
 use crate::parse::parse;
+use crate::plan;
 use model::filter::Filter;
-use model::sample::{AT, FINE, LEVEL, TOOK, device, full, late, snapshot};
-use model::snapshot::Prepared;
+use model::sample::{AT, ELSEWHERE, FINE, LEVEL, MORE, RECEIVED, SENT, TOOK, device, full, late, snapshot};
+use model::snapshot::{CollectorState, Prepared};
 
 /// The families of the collectors alone.
 fn families(encoder: &mut Encoder, snapshot: &Snapshot, tier: Tier, format: Format) -> (String, Dropped) {
+    page_families(encoder, METRICS, snapshot, tier, format)
+}
+
+fn page_families(
+    encoder: &mut Encoder,
+    page: &'static str,
+    snapshot: &Snapshot,
+    tier: Tier,
+    format: Format,
+) -> (String, Dropped) {
     let mut out = Vec::new();
     let (filter, switches) = (Filter::All, Arc::default());
     let shown = Shown {
@@ -18,8 +30,8 @@ fn families(encoder: &mut Encoder, snapshot: &Snapshot, tier: Tier, format: Form
         filter: &filter,
         switches: &switches,
     };
-    encoder.families(METRICS, snapshot, &switches, shown, format, &mut out);
-    let (_, dropped) = encoder.dropped()[0];
+    encoder.families(page, snapshot, &switches, shown, format, &mut out);
+    let (_, dropped) = *encoder.dropped().iter().find(|(name, _)| *name == page).unwrap();
     (String::from_utf8(out).unwrap(), *dropped.last().unwrap())
 }
 
@@ -206,4 +218,72 @@ fn scaled_numbers_stay_whole_where_they_can() {
     assert_eq!(scaled(Value::U64(5), 0.001), "0.005");
     assert_eq!(scaled(Value::F64(0.5), 100.0), "50");
     assert_eq!(scaled(Value::U64(u64::MAX), 8.0), "1.4757395258967641e20");
+}
+
+/// Values of different lengths, nearly equal ones, and none.
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Absent),
+        prop::sample::select(vec![0, 9, 10, 12_345, u64::MAX]).prop_map(Value::U64),
+        prop::sample::select(vec![0.0, -0.0, 9.0, 0.1, 1e300, f64::NAN]).prop_map(Value::F64),
+    ]
+}
+
+/// Two devices of one collector that have some series in common, and one of another collector.
+fn readings() -> impl Strategy<Value = Vec<Vec<Value>>> {
+    prop::collection::vec(prop::collection::vec(value(), 5), 3)
+}
+
+fn read(readings: &[Vec<Value>], layouts: &mut Vec<Arc<Prepared>>) -> Snapshot {
+    let mut states = readings
+        .iter()
+        .zip(["a", "b", "a"])
+        .enumerate()
+        .map(|(number, (values, name))| {
+            let mut state = device(name, |b| match number {
+                2 => b.push(&ELSEWHERE, &[name], values[0]),
+                _ => {
+                    b.push(&LEVEL, &[name], values[0]);
+                    b.push(&FINE, &["same"], values[1]);
+                    b.push(&RECEIVED, &["x", "1", "0"], values[2]);
+                    b.push(&SENT, &[name, "1", "0"], values[3]);
+                    b.push(&SENT, &[name, "1", "1"], values[4]);
+                }
+            });
+            // The plan is kept only while the layout is the same object.
+            match layouts.get(number) {
+                Some(layout) => state.layout = Arc::clone(layout),
+                None => layouts.push(Arc::clone(&state.layout)),
+            }
+            state
+        });
+    let devices: Vec<DeviceState> = states.by_ref().take(2).collect();
+    let mut shot = snapshot(devices);
+    let first = shot.collectors.last().unwrap().clone();
+    let other = CollectorState {
+        spec: &MORE,
+        devices: states.collect(),
+        ..first
+    };
+    shot.collectors.push(other);
+    shot
+}
+
+proptest! {
+    #[test]
+    fn an_encoder_that_has_written_pages_writes_what_a_new_one_does(
+        pages in prop::collection::vec((readings(), 0_usize..3, any::<bool>()), 1..8),
+    ) {
+        let (mut kept, mut layouts) = (Encoder::default(), Vec::new());
+        for (readings, tier, is_text) in &pages {
+            let shot = read(readings, &mut layouts);
+            let tier = [Tier::Core, Tier::Detail, Tier::Debug][*tier];
+            let format = if *is_text { Format::Text } else { Format::OpenMetrics };
+            for page in [METRICS, "other"] {
+                let now = page_families(&mut kept, page, &shot, tier, format);
+                let new = page_families(&mut Encoder::default(), page, &shot, tier, format);
+                prop_assert_eq!(now, new);
+            }
+        }
+    }
 }
