@@ -34,8 +34,12 @@ pub static SPEC: Spec = Spec {
     open,
 };
 
-/// Maximum number of filesystems that are probed, and so of threads that are stuck.
+/// Maximum number of filesystems that are probed.
 const MOST: usize = 16;
+
+/// Maximum number of threads that are stuck, with those of filesystems that are no longer mounted (`umount -l`). These end
+/// only with their server, and must not take the places of filesystems that are mounted.
+const MOST_STUCK: usize = 2 * MOST;
 
 crate::keys! {
     KEYS;
@@ -77,11 +81,13 @@ struct Mounts {
 
 impl Mounts {
     /// The filesystems to probe: those whose probe has not returned, and others in order. A probe of a filesystem that is gone
-    /// and that has not returned still has its thread.
+    /// and that has not returned still has its thread, but no place.
     fn probed(&self, known: &[Filesystem]) -> Vec<Key> {
         let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut room = MOST.saturating_sub(in_flight.len());
         let visible = known.iter().filter(|f| f.is_visible).map(Filesystem::key);
+        let waiting = visible.clone().filter(|key| in_flight.contains(key)).count();
+        let threads = MOST_STUCK.saturating_sub(in_flight.len());
+        let mut room = MOST.saturating_sub(waiting).min(threads);
         let mut takes_place = || {
             let rest = room.checked_sub(1);
             room = rest.unwrap_or_default();

@@ -246,17 +246,25 @@ fn a_probe_that_hangs_does_not_stop_that_of_the_next_filesystem_at_its_mount_poi
 }
 
 #[test]
-fn filesystems_that_hang_and_are_gone_keep_at_most_16_threads() {
+fn filesystems_that_hang_and_are_gone_take_no_place_and_at_most_32_threads() {
     let Some((_dir, hang)) = hang() else { return };
     let mut node = Node::new("");
     node.write("/statfs/m99/figures", "1000 600 500 100 90");
     let mut runner = node.runner();
-    for n in 10..30 {
+    for n in 10..10 + MOST {
         node.hangs(&format!("/m{n}"), &hang);
         node.mounts(&line(n, "rw"));
         answers(&mut runner);
     }
     assert_eq!(runner.busy().count(), MOST);
+    node.mounts(&line(99, "rw"));
+    assert_eq!(answers(&mut runner), ["/m99"]);
+    for n in 30..30 + MOST_STUCK {
+        node.hangs(&format!("/m{n}"), &hang);
+        node.mounts(&line(n, "rw"));
+        answers(&mut runner);
+    }
+    assert_eq!(runner.busy().count(), MOST_STUCK);
     node.mounts(&line(99, "rw"));
     assert_eq!(answers(&mut runner), [""; 0], "no thread is left for it");
     hang.thaw();

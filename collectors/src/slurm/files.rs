@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::disks::DiskFile;
 use super::metrics::{JOB_CPU, JOB_MEMORY, JOB_MEMORY_LIMIT, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_TASKS};
 use super::tree::Folder;
 use crate::sys::kept::{DescriptorBudget, Kept};
-use crate::{Block, Value};
+use crate::{Block, Env, Value};
 
 /// More than any of these files holds.
 const MOST: usize = 2048;
@@ -29,8 +30,12 @@ impl NumberFile {
     }
 
     fn read(&mut self) -> Option<&str> {
-        let mut buffer = [0; MOST];
-        let bytes = self.file.read(&mut buffer).ok()?;
+        self.read_into(&mut [0; MOST])
+    }
+
+    /// As much of it as fits into the buffer.
+    pub(super) fn read_into(&mut self, buffer: &mut [u8]) -> Option<&str> {
+        let bytes = self.file.read(buffer).ok()?;
         self.text.clear();
         self.text.push_str(std::str::from_utf8(bytes).ok()?.trim());
         Some(&self.text)
@@ -59,17 +64,19 @@ pub(super) struct JobFiles {
     /// Of v2: under v1 each step counts its own, and the job's count stays 0 (Linux, `memcg_memory_event`).
     kills: Option<NumberFile>,
     tasks: NumberFile,
+    /// Of v2: under v1 the controller counts no buffered writes.
+    disks: Option<DiskFile>,
     is_v1: bool,
 }
 
 impl JobFiles {
-    pub(super) fn new(folder: &Folder, mount: &Path, budget: &Arc<DescriptorBudget>, on_disk: bool) -> Self {
+    pub(super) fn new(folder: &Folder, mount: &Path, budget: &Arc<DescriptorBudget>, env: &Env) -> Self {
         let at = |hierarchy: &str, v1: &str, v2: &str| {
             let path = match &folder.v1 {
                 Some(below) => mount.join(hierarchy).join(below).join(v1),
                 None => folder.path.join(v2),
             };
-            NumberFile::new(path, budget, on_disk)
+            NumberFile::new(path, budget, !env.is_live())
         };
         Self {
             events: folder.v1.is_none().then(|| at("", "", "cgroup.events")),
@@ -79,6 +86,10 @@ impl JobFiles {
             limit: at("memory", "memory.limit_in_bytes", "memory.max"),
             kills: folder.v1.is_none().then(|| at("", "", "memory.events")),
             tasks: at("pids", "pids.current", "pids.current"),
+            disks: folder
+                .v1
+                .is_none()
+                .then(|| DiskFile::new(at("", "", "io.stat"), env)),
             is_v1: folder.v1.is_some(),
         }
     }
@@ -97,5 +108,8 @@ impl JobFiles {
         let kills = self.kills.as_mut().and_then(|kills| kills.field("oom_kill"));
         out.maybe_u64(&JOB_OOM_KILLS, job, kills);
         out.maybe_u64(&JOB_TASKS, job, self.tasks.number());
+        if let (Some(disks), [job]) = (&mut self.disks, job) {
+            disks.read(job, out);
+        }
     }
 }

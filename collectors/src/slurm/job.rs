@@ -81,7 +81,7 @@ impl JobDevice {
 impl JobState {
     pub(super) fn new(common: &Arc<JobContext>, folder: Folder, mount: &Path) -> Self {
         Self {
-            files: JobFiles::new(&folder, mount, &common.budget, !common.env.is_live()),
+            files: JobFiles::new(&folder, mount, &common.budget, &common.env),
             home: None,
             id: None,
             uid: folder.uid,

@@ -119,6 +119,32 @@ pub static JOB_TASKS: Metric = of_job(
     "pids.current",
 );
 
+/// Bytes read from a disk.
+pub static JOB_DISK_READ: Metric = Metric {
+    labels: &["jobid", "device"],
+    tier: Tier::Detail,
+    ..of_job(
+        "slurm_job_disk_read_bytes_total",
+        Kind::Counter,
+        Unit::Bytes,
+        "Bytes that a job has read from a disk of this node; reads from the page cache do not count.",
+        "io.stat rbytes (cgroup v2 with the controller io)",
+    )
+};
+
+/// Bytes written to a disk.
+pub static JOB_DISK_WRITTEN: Metric = Metric {
+    labels: &["jobid", "device"],
+    tier: Tier::Detail,
+    ..of_job(
+        "slurm_job_disk_written_bytes_total",
+        Kind::Counter,
+        Unit::Bytes,
+        "Bytes that a job has written to a disk of this node, counted when they reach the disk.",
+        "io.stat wbytes (cgroup v2 with the controller io)",
+    )
+};
+
 /// Cgroup name of a job, which identifies its processes.
 pub static JOB_FOLDER: Metric = Metric {
     labels: &["jobid", "folder"],
@@ -216,6 +242,8 @@ pub static METRICS: &[&Metric] = &[
     &JOB_MEMORY_LIMIT,
     &JOB_OOM_KILLS,
     &JOB_TASKS,
+    &JOB_DISK_READ,
+    &JOB_DISK_WRITTEN,
     &JOB_FOLDER,
     &JOB_PROLOG,
     &JOB_DEVICE,

@@ -6,6 +6,7 @@
 mod caps;
 pub mod cgroup;
 mod devices;
+mod disks;
 mod files;
 mod grants;
 pub(crate) mod gres;

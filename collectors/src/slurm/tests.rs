@@ -137,6 +137,34 @@ fn a_job_is_what_its_cgroup_says() {
 }
 
 #[test]
+fn disks_of_a_job_have_their_names_where_the_controller_counts_them() {
+    let disks = |node: &Node| {
+        let mut lines = node.read("");
+        lines.retain(|line| line.starts_with("slurm_job_disk_"));
+        lines
+    };
+    let node = Node::new();
+    let job = format!("{SCOPE}/job_7");
+    node.job(&job, 500);
+    assert_eq!(disks(&node), [""; 0]);
+    let link = Entry::Link("../../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1".to_owned());
+    tree::put(&node.dir.path().join("root/sys/dev/block/259:0"), &link).unwrap();
+    node.cgroup(
+        &format!("{job}/io.stat"),
+        "259:0 rbytes=8192 wbytes=4096 rios=2 wios=1 dbytes=0 dios=0\n253:1 rbytes=1 wbytes=2 rios=1 wios=1\n7:0\n",
+    );
+    assert_eq!(
+        disks(&node),
+        [
+            "slurm_job_disk_read_bytes_total 7,nvme0n1 = 8192",
+            "slurm_job_disk_written_bytes_total 7,nvme0n1 = 4096",
+            "slurm_job_disk_read_bytes_total 7,253:1 = 1",
+            "slurm_job_disk_written_bytes_total 7,253:1 = 2",
+        ]
+    );
+}
+
+#[test]
 fn version_1_tells_the_user_and_no_devices() {
     let node = Node::new();
     node.remove("sys/fs/cgroup/cgroup.controllers");

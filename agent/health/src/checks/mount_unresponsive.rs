@@ -1,9 +1,14 @@
 //! Check `mount-unresponsive`: the probe of a mounted filesystem fails or does not return.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use collectors::mounts::metrics::INFO;
 use collectors::{SubjectKind, domain};
 
 use super::unreadable::{self, Meaning, Rule};
 use super::{Check, Looks, May, Scope, Version};
+use crate::condition::{Judged, Reading};
+use crate::judge::Judge;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -18,7 +23,7 @@ pub static CHECK: Check = Check {
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     runbook: "docs/runbooks/mount-unresponsive.md",
-    watch: || Looks::start(|judge, ()| unreadable::conditions(judge, &RULE)),
+    watch: || Looks::start(|judge, ()| conditions(judge)),
 };
 
 static RULE: Rule = Rule {
@@ -34,3 +39,67 @@ static RULE: Rule = Rule {
     },
     late: Meaning::Comment,
 };
+
+/// The conditions of all filesystems. One of a server names it, with how many of its mounts have the same fault.
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+    let judged = unreadable::conditions(judge, &RULE);
+    let samples: Vec<_> = judge.snapshot.samples(&INFO).collect();
+    let listed = samples.iter().filter_map(|sample| {
+        let label = |name| sample.label(name).unwrap_or_default();
+        Some((label("mountpoint"), server(label("fstype"), label("source"))?))
+    });
+    let servers: BTreeMap<&str, &str> = listed.collect();
+    let bad = judged.iter().filter(|one| one.reading == Reading::Bad);
+    let bad: BTreeSet<String> = bad.map(|one| one.subject.name.clone()).collect();
+    let named = judged.into_iter().map(|one| {
+        let Some(server) = servers.get(one.subject.name.as_str()) else {
+            return one;
+        };
+        let of_it = || servers.iter().filter(|(_, other)| *other == server);
+        let faulty = of_it().filter(|(point, _)| bad.contains(**point)).count();
+        let whose = match of_it().count() {
+            1 => format!(" (server {server})"),
+            all => format!(" (server {server}: {faulty} of {all} mounts)"),
+        };
+        let finding = one.finding;
+        Judged {
+            finding: Box::new(move |run| {
+                let mut found = finding(run);
+                found.detail.push_str(&whose);
+                found
+            }),
+            ..one
+        }
+    });
+    named.collect()
+}
+
+/// The server in a source: `nas` of `nas:/home` and of `//nas/home`. Sources of FUSE are any text of users.
+fn server<'a>(fstype: &str, source: &'a str) -> Option<&'a str> {
+    let name = match source.strip_prefix("//") {
+        Some(share) => share.split('/').next(),
+        None => source.split_once(":/").map(|(server, _)| server),
+    };
+    name.filter(|name| !name.is_empty() && !fstype.starts_with("fuse"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::server;
+
+    #[test]
+    fn the_server_is_that_of_the_source() {
+        for (fstype, source, is) in [
+            ("nfs4", "nas:/home", Some("nas")),
+            ("nfs", "[fe80::1]:/home", Some("[fe80::1]")),
+            ("cifs", "//nas/home", Some("nas")),
+            ("lustre", "10.2.0.40@o2ib:/scratch", Some("10.2.0.40@o2ib")),
+            ("xfs", "/dev/nvme0n1p1", None),
+            ("gpfs", "scratch", None),
+            ("nfs4", ":/home", None),
+            ("fuse.sshfs", "alice@nas:/home", None),
+        ] {
+            assert_eq!(server(fstype, source), is, "{fstype} {source}");
+        }
+    }
+}

@@ -340,6 +340,7 @@ mod tests {
         });
         status.mounts.push(MountView {
             mountpoint: canary(),
+            source: canary(),
             trouble: vec![canary()],
             ..MountView::default()
         });

@@ -12,9 +12,11 @@ use model::snapshot::{CollectorState, DeviceState, Snapshot};
 pub struct MountView {
     /// Mount point.
     pub mountpoint: String,
-    /// Type, as in mountinfo; empty before its first probe.
+    /// Type, as in mountinfo; empty if the list of mounts is unknown.
     pub fstype: String,
-    /// `parallel`, `network` or `local`; empty before its first probe.
+    /// Its source: a device, `server:/export`; empty if the list of mounts is unknown.
+    pub source: String,
+    /// `parallel`, `network` or `local`; empty if the list of mounts is unknown.
     pub class: String,
     /// Its size, in bytes.
     pub size: Option<f64>,
@@ -32,6 +34,15 @@ impl MountView {
         let (size, available) = (self.size?, self.available?);
         (size > 0.0).then(|| (1.0 - available / size).clamp(0.0, 1.0))
     }
+
+    /// Its faults, with the server or device that they are of; empty if it has none.
+    pub fn state(&self) -> String {
+        let trouble = self.trouble.join(", ");
+        if trouble.is_empty() || self.source.is_empty() {
+            return trouble;
+        }
+        format!("{trouble} ({})", self.source)
+    }
 }
 
 /// All probed filesystems, by mount point, from the snapshot.
@@ -48,9 +59,16 @@ pub fn of(snapshot: &Snapshot) -> Vec<MountView> {
 
 fn mount(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot) -> MountView {
     let told = DeviceValues(Some(device).filter(|d| d.shown(snapshot.at, collector.max_age())));
-    // Its identity stays known while it does not answer.
-    let known = DeviceValues(Some(device));
-    let label = |name| known.label(&m::INFO, name).unwrap_or_default();
+    // The list of mounts is a device of its own, which is read also while this one does not answer.
+    let listed = |metric| {
+        let mut all = snapshot.samples(metric);
+        all.find(|sample| sample.label("mountpoint") == Some(device.subject.name.as_str()))
+    };
+    let info = listed(&m::INFO);
+    let label = |name| {
+        let label = info.as_ref().and_then(|sample| sample.label(name));
+        label.unwrap_or_default().to_owned()
+    };
     let mut trouble = Vec::new();
     if device.late.is_some() {
         trouble.push("no answer".to_owned());
@@ -59,12 +77,13 @@ fn mount(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot) 
     } else if device.layout.series.is_empty() {
         trouble.push("not probed yet".to_owned());
     }
-    if told.is(&m::READ_ONLY) {
+    if listed(&m::READ_ONLY).is_some_and(|sample| sample.as_f64() > 0.0) {
         trouble.push("read-only".to_owned());
     }
     MountView {
         mountpoint: device.subject.name.clone(),
         fstype: label("fstype"),
+        source: label("source"),
         class: label("class"),
         size: told.sum(&m::SIZE),
         available: told.sum(&m::AVAILABLE),

@@ -253,7 +253,7 @@ fn filesystem(mount: &MountView) -> Markup {
             td { (visible(&mount.mountpoint)) br; span class="soft" { (visible(&mount.fstype)) } }
             td.n { @if let Some(size) = mount.size { (screen::bytes(size)) } }
             td.n { @if let Some(used) = mount.used() { (format!("{:.0} %", 100.0 * used)) } }
-            td { b { @if mount.trouble.is_empty() { "ok" } @else { (mount.trouble.join(", ")) } } }
+            td { b { @if mount.trouble.is_empty() { "ok" } @else { (visible(&mount.state())) } } }
         }
     }
 }

@@ -222,3 +222,51 @@ fn a_late_mount_is_a_comment_and_a_stale_one_after_it_drains_where_the_site_perm
     sim.pass(180);
     assert_eq!(sim.slurm.drains, 1, "{:?}", sim.incidents());
 }
+
+/// Mounts of servers, and the words of their errors.
+fn of_servers(sim: &mut Sim, mounts: &[(&'static str, &str, Option<&'static str>)]) {
+    let mut list = Block::default();
+    for (point, source, _) in mounts {
+        list.info(&INFO, &[point, "nfs4", source, "network"]);
+    }
+    sim.host.others = vec![("mounts", Subject::node(), Ok(list))];
+    for (point, _, error) in mounts {
+        let mut probe = Block::default();
+        probe.u64(&SIZE, &[point], 1000);
+        let subject = Subject::new(SubjectKind::Mount, *point);
+        let read = error.map_or(Ok(probe), Err);
+        sim.host.others.push(("mounts", subject, read));
+    }
+}
+
+#[test]
+fn a_fault_of_several_mounts_of_a_server_names_the_server() {
+    let mut sim = Sim::new(Mode::Drain);
+    let healthy = [
+        ("/a", "nas:/a", None),
+        ("/b", "nas:/b", None),
+        ("/c", "other:/c", None),
+    ];
+    of_servers(&mut sim, &healthy);
+    sim.pass(60);
+    let [a, b, c] = healthy;
+    of_servers(
+        &mut sim,
+        &[(a.0, a.1, Some("stale")), (b.0, b.1, Some("stale")), c],
+    );
+    sim.pass(180);
+    let all = sim.incidents();
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(
+        sim.says("cannot be read: stale (server nas: 2 of 2 mounts)", false),
+        "{all:?}"
+    );
+    of_servers(&mut sim, &[a, b, (c.0, c.1, Some("stale"))]);
+    sim.pass(180);
+    assert!(
+        sim.says("cannot be read: stale (server nas: 2 of 2 mounts)", true)
+            && sim.says("cannot be read: stale (server other)", false),
+        "{:?}",
+        sim.incidents()
+    );
+}

@@ -18,7 +18,7 @@ pub(super) fn table(mounts: &[MountView], screen: &Screen) -> String {
         let state = if mount.trouble.is_empty() {
             "ok".to_owned()
         } else {
-            mount.trouble.join(", ")
+            mount.state()
         };
         table.row(vec![
             Cell::new(&mount.mountpoint),
@@ -41,6 +41,7 @@ mod tests {
         let scratch = MountView {
             mountpoint: "/scratch".to_owned(),
             fstype: "lustre".to_owned(),
+            source: "10.2.0.40@o2ib:/scratch".to_owned(),
             class: "parallel".to_owned(),
             size: Some(2.0 * f64::from(1 << 30) * 1024.0 * 1024.0),
             available: Some(0.5 * f64::from(1 << 30) * 1024.0 * 1024.0),
@@ -50,6 +51,7 @@ mod tests {
         let home = MountView {
             mountpoint: "/home".to_owned(),
             fstype: "nfs4".to_owned(),
+            source: "nas:/home".to_owned(),
             up: Some(false),
             trouble: vec!["no answer".to_owned()],
             ..MountView::default()
@@ -57,7 +59,7 @@ mod tests {
         let expected = "\
 filesystem  type       size  used  state
 /scratch    lustre  2.0 PiB  75 %  ok
-/home       nfs4                   no answer
+/home       nfs4                   no answer (nas:/home)
 ";
         assert_eq!(table(&[scratch, home], &PLAIN), expected);
         assert_eq!(table(&[], &PLAIN), "");
