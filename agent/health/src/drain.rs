@@ -125,6 +125,8 @@ pub(super) enum Happened {
     Lifted { ordered: bool, at: Option<i64> },
     /// The own drain is gone, but nodewarden did not lift it.
     Overridden,
+    /// The own drain is gone after its incidents ended, but nodewarden did not lift it.
+    LiftedRepaired,
     /// An operator lifted a drain of their own while one was required.
     ForeignLifted,
     /// The scheduler's controller lost the own drain in a crash.
