@@ -103,9 +103,12 @@ impl Happened {
         self.times.last().is_some_and(|at| is_recent(*at, now_ms))
     }
 
+    /// Of the spans before the kept times the ends: a later burst hides no earlier occasion.
     fn within(&self, window_ms: u64, now_ms: u64) -> Vec<u64> {
         let window = window_ms.min(WINDOW_MS);
-        let times = self.times.iter().copied();
+        let first = self.times.first().copied().unwrap_or(0);
+        let ends = self.spans.iter().map(|(_, end)| *end);
+        let times = ends.filter(|end| *end < first).chain(self.times.iter().copied());
         times.filter(|at| now_ms.saturating_sub(*at) <= window).collect()
     }
 }
@@ -158,7 +161,7 @@ impl Times {
         self.len() < STORED
     }
 
-    /// The kept times within the last `window_ms`, at most 25 hours.
+    /// The kept times within the last `window_ms`, at most 25 hours, and one for each earlier span.
     pub fn of(&self, device: &str, what: &str, window_ms: u64, now_ms: u64) -> Vec<u64> {
         let happened = self.0.get(device).and_then(|all| all.get(what));
         happened.map_or_else(Vec::new, |happened| happened.within(window_ms, now_ms))

@@ -125,6 +125,8 @@ pub(super) enum Happened {
     Lifted { ordered: bool, at: Option<i64> },
     /// The own drain is gone, but nodewarden did not lift it.
     Overridden,
+    /// The own drain is gone after its incidents ended, but nodewarden did not lift it.
+    LiftedRepaired,
     /// An operator lifted a drain of their own while one was required.
     ForeignLifted,
     /// The scheduler's controller lost the own drain in a crash.
@@ -172,6 +174,8 @@ pub(super) struct Drain {
     may_in_maintenance: bool,
     /// The last reading showed a maintenance.
     maintained: bool,
+    /// When the end of the last maintenance was seen (wall clock), while it still matters.
+    maintenance_end: Option<i64>,
     /// The cause of the last try is proven to be one device.
     is_device: bool,
     /// The incidents that were held since the last drain, each with whether its cause is one device.
@@ -204,6 +208,7 @@ impl Drain {
         self.timing.unsure = !matches!(self.state, State::None | State::Overridden | State::Held);
         // What happened in a maintenance is judged again after its end.
         self.timing.unsure |= self.maintained;
+        self.restore_maintenance_end(now);
     }
 
     /// The outcome of a write is unknown: slurmctld may still carry it out.

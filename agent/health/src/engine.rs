@@ -438,6 +438,7 @@ impl Engine {
                 keep::why(
                     (self.state.drain.written, self.state.drain.unverified),
                     &self.state.lifts,
+                    (self.state.origin, self.state.lifts_known),
                     self.quiet,
                     self.policy.site.settings.scheduler.hold,
                     self.now,

@@ -92,6 +92,7 @@ pub(super) fn add(lifts: &mut Vec<i64>, others: &[i64], wall: i64) {
 pub(super) fn why(
     (written, unverified): (Option<i64>, bool),
     lifts: &[i64],
+    (origin, lifts_known): (i64, bool),
     quiet: Quiet,
     hold: Duration,
     now: Now,
@@ -104,6 +105,12 @@ pub(super) fn why(
         Some(format!(
             "repaired, but nodewarden lifted {today} drains in 24 h: an operator lifts this one"
         ))
+    } else if !lifts_known && is_of_today(origin, wall) {
+        // A lost state directory must not begin the count again.
+        Some(
+            "repaired, but the record is younger than 24 h and no copy of it shows earlier lifts: an operator lifts the drain"
+                .to_owned(),
+        )
     } else if written.is_some_and(|at| at.abs_diff(wall) < hold.as_secs()) {
         Some("repaired; lifted after slurm.hold at the earliest".to_owned())
     } else if !quiet.lasts(now.boottime, hold) {

@@ -8,7 +8,11 @@ use super::cluster::Cluster;
 use super::screen;
 use crate::config::{Config, DEFAULT_FILE, Read, keys, nhc, render_default};
 use crate::web;
+use collectors::settings::duration;
+use collectors::sys::root;
 use health::Mode;
+use health::checks::Scope;
+use health::settings::Command;
 use slurm::guard::reservation;
 
 /// The subcommands.
@@ -41,9 +45,10 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                     screen::complain(&faults);
                     return Ok(ExitCode::FAILURE);
                 }
-                let slots = try_slot(&read.loaded.config);
+                let config = &read.loaded.config;
+                let (missing, slots) = (missing_programs(config), try_slot(config));
                 Ok(screen::tell(
-                    &format!("{}{slots}", summary(&read)),
+                    &format!("{}{missing}{slots}", summary(&read)),
                     ExitCode::SUCCESS,
                 ))
             }
@@ -66,6 +71,27 @@ fn files_of_nhc(config: &Config) -> Vec<String> {
         Some(format!("health.command {:?}: {why}", row.check.name))
     });
     faults.collect()
+}
+
+/// A warning for each configured program that cannot be found here. No error: the file may be for another node, or the program
+/// on a filesystem that is not mounted yet.
+fn missing_programs(config: &Config) -> String {
+    let mut programs: Vec<(String, &Path)> = Vec::new();
+    for (name, row) in &config.commands {
+        let program = row.command.first().map(Path::new);
+        programs.extend(program.map(|program| (format!("commands.{name}.command"), program)));
+    }
+    let scontrol = config.slurm.scontrol.as_deref();
+    programs.extend(scontrol.map(|program| ("slurm.scontrol".to_owned(), program)));
+    let warning = |(key, program): (String, &Path)| {
+        let why = match root::length(program) {
+            Ok(Some(_)) => return None,
+            Ok(None) => format!("{} does not exist on this node", program.display()),
+            Err(error) => error.to_string(),
+        };
+        Some(format!("warning: {key}: {why}\n"))
+    };
+    programs.into_iter().filter_map(warning).collect()
 }
 
 /// Creates and deletes a reservation as drains need it, where drains are on: a missing permission is known before the
@@ -122,6 +148,21 @@ fn summary(read: &Read) -> String {
         };
         out.push_str(&format!("check {check}: {word}{capped}\n"));
     }
+    for row in &config.health_commands {
+        let check = &row.check;
+        let scope = match check.scope {
+            Scope::Node => "node",
+            Scope::Shared => "shared",
+        };
+        out.push_str(&format!(
+            "site check {}{}: command {} every {}, scope {scope}, {}\n",
+            Command::PREFIX,
+            check.name,
+            row.command,
+            duration::show(check.every),
+            check.mode.min(config.health.mode).word()
+        ));
+    }
     for key in keys() {
         if let Some(place) = read.set.get(key.name) {
             out.push_str(&format!("{}: set in {place}\n", key.name));
@@ -155,6 +196,27 @@ mod tests {
         assert!(
             text.contains("check gpu_xid: observe (limited by health.mode)"),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn site_checks_are_listed_and_missing_programs_are_named() {
+        let text = "[commands.here]\ncommand = [\"/bin/sh\"]\ntimeout = \"30s\"\n\
+                    [commands.gone]\ncommand = [\"/opt/site/check-gone\", \"-q\"]\ntimeout = \"30s\"\n\
+                    [[health.command]]\nname = \"disk\"\ncommand = \"gone\"\nevery = \"10m\"\nscope = \"node\"\nmode = \"drain\"\n\
+                    [slurm]\nscontrol = \"/opt/slurm/bin/no-scontrol\"\n";
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        std::io::Write::write_all(&mut file.as_file(), text.as_bytes()).unwrap();
+        let read = crate::config::read(Some(file.path()), &[]).unwrap();
+        let found = summary(&read);
+        assert!(
+            found.contains("site check site-disk: command gone every 10m, scope node, observe\n"),
+            "{found}"
+        );
+        assert_eq!(
+            missing_programs(&read.loaded.config),
+            "warning: commands.gone.command: /opt/site/check-gone does not exist on this node\n\
+             warning: slurm.scontrol: /opt/slurm/bin/no-scontrol does not exist on this node\n"
         );
     }
 }

@@ -16,6 +16,7 @@
 mod common;
 
 mod audit;
+mod brake;
 mod bundle;
 mod cluster;
 mod controller;
@@ -29,5 +30,6 @@ mod maintenance;
 mod outages;
 mod people;
 mod register;
+mod series;
 mod slurmd;
 mod straight;

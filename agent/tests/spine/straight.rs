@@ -131,6 +131,14 @@ fn the_drivers_verdict_decides_and_none_lifts_the_drain() {
     assert!(reason.contains("act=reset-gpu"), "{reason}");
     c.wait_drain_state("drained");
     c.kmsg.push(3, "NVRM: Xid (PCI:0000:18:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)");
+    // 20.11 has no Extra: whether an earlier record lifted is unknown for a day.
+    if c.slurm.version() <= (20, 11) {
+        c.until("kept for a person", |n| {
+            n.try_view()["drain"]["why"].to_string().contains("earlier lifts")
+        });
+        let id = c.view()["drain"]["incident"].as_str().unwrap().to_owned();
+        assert_eq!(c.cli(&["clear", &id, "--reason", "reset"]).0, Some(0));
+    }
     c.wait_undrained();
     c.wait_drain_state("none");
     c.until("healthy", |n| n.cli(&["check"]).0 == Some(0));

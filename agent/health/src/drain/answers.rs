@@ -252,7 +252,7 @@ impl Drain {
             Some(Happened::Overridden)
         } else {
             self.forget(State::None, "", now);
-            None
+            Some(Happened::LiftedRepaired)
         }
     }
 

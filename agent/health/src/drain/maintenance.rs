@@ -19,7 +19,16 @@ impl Drain {
         self.dirty |= self.maintained != is_in;
         if std::mem::replace(&mut self.maintained, is_in) && !is_in {
             self.timing.maintenance_ended = Some(now.boottime);
+            self.maintenance_end = Some(now.wall);
         }
+    }
+
+    /// After a restart, the minute of judgement goes on. Another boot is a sign of the maintenance's work: its first minute
+    /// is waited for, too.
+    pub(super) fn restore_maintenance_end(&mut self, now: Now) {
+        let age = self.maintenance_end.map(|at| now.wall.abs_diff(at));
+        let age = age.map(Duration::from_secs).filter(|age| *age < JUDGED_AT_MOST);
+        self.timing.maintenance_ended = age.map(|age| now.boottime.saturating_sub(age));
     }
 
     /// When the end of the last maintenance was seen, as time since boot.

@@ -92,6 +92,7 @@ impl Engine {
     /// within an hour silences its incident, and existing faults of it do not count as new evidence. What came after
     /// `shown`, a time since boot, the operator did not know.
     fn obey(&mut self, shown: Duration) {
+        self.lifts_are_known();
         let required = self.required();
         let wants = |i: &crate::incident::Incident| required.contains(&i.id);
         let shown = millis(shown);
@@ -115,6 +116,7 @@ impl Engine {
                 self.state.undrains = self.state.undrains.saturating_add(1);
                 self.obey(self.state.drain.shown());
             }
+            Some(Happened::LiftedRepaired) => self.lifts_are_known(),
             // An operator who lifts their own drain knows the node.
             Some(Happened::ForeignLifted) => {
                 self.audit_foreign_lift();
@@ -137,7 +139,9 @@ impl Engine {
                 for incident in &mut self.book.incidents {
                     incident.behind = false;
                 }
-                if !ordered {
+                if ordered {
+                    self.lifts_are_known();
+                } else {
                     let at = at.unwrap_or(self.now.wall);
                     keep::count(&mut self.state.lifts, at, self.now.wall);
                 }

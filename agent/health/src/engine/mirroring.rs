@@ -16,6 +16,9 @@ impl Engine {
     /// The node was read.
     pub(super) fn saw(&mut self, node: &NodeState) {
         self.state.mirror.saw(node);
+        if matches!(node.mirror, MirrorSeen::Own(_)) {
+            self.lifts_are_known();
+        }
         if let MirrorSeen::Own(Some(mirror)) = &node.mirror {
             let known = self.state.lifts.len();
             // Each attempt writes its time. It counts once the drain is gone.
@@ -36,6 +39,12 @@ impl Engine {
         {
             self.restore(copy, node);
         }
+    }
+
+    /// Nothing is unknown about the automatic lifts before this record any more.
+    pub(super) fn lifts_are_known(&mut self) {
+        self.out.dirty |= !self.state.lifts_known;
+        self.state.lifts_known = true;
     }
 
     /// The copy that is due.

@@ -36,6 +36,7 @@ impl Engine {
         let behind = incident.behind;
         let known = Known::of(incident);
         incident.close(wall, format!("by {}: {}", order.by, order.reason));
+        let still_bad = self.still_bad(&known);
         self.out.dirty = true;
         // What still holds the drain was not ordered to end.
         if behind && !self.book.open().any(|i| i.behind) {
@@ -43,7 +44,44 @@ impl Engine {
         }
         self.repaired(&known);
         self.book.forget_old();
-        Ok(format!("{id} cleared{}", self.after_clear(behind)))
+        let warning = self.warning(&known, &still_bad);
+        Ok(format!("{id} cleared{}{warning}", self.after_clear(behind)))
+    }
+
+    /// The conditions whose last readable reading was bad.
+    fn still_bad<'k>(&self, known: &'k Known) -> Vec<&'k (String, String)> {
+        let conditions = known.conditions.iter();
+        conditions
+            .filter(|(_, key)| self.streaks.bad_at(key).is_some())
+            .collect()
+    }
+
+    /// What follows a clear of a fault that is not repaired: see [`Engine::repaired`].
+    fn warning(&self, known: &Known, still_bad: &[&(String, String)]) -> String {
+        let of = |is_known: bool, what: &str| {
+            let is_so = |(_, key): &&&(String, String)| self.state.bad.contains(key) == is_known;
+            let mut checks: Vec<&str> = still_bad
+                .iter()
+                .filter(is_so)
+                .map(|(of, _)| of.as_str())
+                .collect();
+            checks.dedup();
+            if checks.is_empty() {
+                return String::new();
+            }
+            let checks = checks.join(", ");
+            format!(
+                ". Warning: {checks} of {} is still read as bad. {what}",
+                known.subject
+            )
+        };
+        of(
+            true,
+            "The node is not drained for it again before it was read as good",
+        ) + &of(
+            false,
+            "It is counted from 0, and opens an incident or drains the node again if it lasts",
+        )
     }
 
     /// Orders the end of a drain that outlives its incident.

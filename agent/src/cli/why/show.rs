@@ -95,9 +95,19 @@ fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> Stri
         fact("acknowledged", format!("{} by {by}: {reason}", screen::time(*at)));
     }
     if let Some(check) = check {
-        fact("runbook", check.runbook.to_owned());
+        fact("runbook", runbook(check.runbook));
     }
     table.shown(2, screen)
+}
+
+/// Where the package installs its documents, in place of `docs/`.
+const DOCUMENTS: &str = "/usr/share/doc/nodewarden";
+
+/// The file of a runbook on an installed node, and the daemon's page.
+fn runbook(source: &str) -> String {
+    let file = source.strip_prefix("docs/").unwrap_or(source);
+    let page = file.strip_suffix(".md").unwrap_or(file);
+    format!("{DOCUMENTS}/{file}, page /{page}")
 }
 
 /// The effect of the incident on the node, in a sentence.

@@ -52,7 +52,7 @@ incident abcdefgh  open
   remedy        reboot: reboot the node, or power it off and on
   ends by       a reboot
   acknowledged  {ack} by ana: board ordered
-  runbook       docs/runbooks/xid.md
+  runbook       /usr/share/doc/nodewarden/runbooks/xid.md, page /runbooks/xid
   evidence
     gpu_xid xid79, 2 times, {at} to {at} (60 min ago)
       NVRM: Xid (PCI:0000:3b:00): 79

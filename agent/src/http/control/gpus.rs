@@ -5,6 +5,7 @@ use collectors::{Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
 use super::device_values::DeviceValues;
+use health::checks::xid;
 use health::view::View;
 use model::ownership::jobs_on;
 use model::snapshot::{CollectorState, DeviceState, Snapshot};
@@ -130,9 +131,49 @@ fn trouble(device: &DeviceState, told: &DeviceValues<'_>, up: Option<bool>, view
     if uncorrected > 0.0 {
         trouble.push(format!("ecc {uncorrected}"));
     }
-    let codes = view.ledger.xids.get(&device.subject.name);
-    if let Some((code, _)) = codes.and_then(|c| c.iter().max_by_key(|(_, count)| count.last)) {
-        trouble.push(format!("xid {code}"));
-    }
+    trouble.extend(xid_of(&device.subject.name, view).map(|code| format!("xid {code}")));
     trouble
+}
+
+/// The Xid that names the open incident of a GPU, or the last one.
+fn xid_of(gpu: &str, view: &View) -> Option<String> {
+    let mut open = view.incidents.iter().filter(|i| i.closed.is_none());
+    let named = open.find_map(|i| {
+        let is_its = i.subject_kind == SubjectKind::Gpu.word() && i.subject_name == gpu;
+        i.detail
+            .strip_prefix("xid")
+            .filter(|_| is_its && i.check == xid::CHECK.id)
+    });
+    named.map(str::to_owned).or_else(|| {
+        let codes = view.ledger.xids.get(gpu)?;
+        let (code, _) = codes.iter().max_by_key(|(_, count)| count.last)?;
+        Some(code.to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own::sample;
+
+    #[test]
+    fn the_xid_of_the_open_incident_is_shown_and_not_a_later_one() {
+        let mut view = sample::view();
+        let last = view.ledger.xids["GPU-1"][&79].last;
+        let codes = view.ledger.xids.get_mut("GPU-1").unwrap();
+        codes.insert(
+            45,
+            model::ledger::Count {
+                count: 1,
+                last: last + 60,
+            },
+        );
+        assert_eq!(xid_of("GPU-1", &view).as_deref(), Some("45"), "of another check");
+        view.incidents[0].check = xid::CHECK.id.to_owned();
+        view.incidents[0].detail = "xid79".to_owned();
+        assert_eq!(xid_of("GPU-1", &view).as_deref(), Some("79"));
+        assert_eq!(xid_of("GPU-2", &view), None);
+        view.incidents[0].closed = Some(last + 120);
+        assert_eq!(xid_of("GPU-1", &view).as_deref(), Some("45"));
+    }
 }

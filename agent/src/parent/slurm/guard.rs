@@ -131,7 +131,8 @@ impl Slurm {
             self.give_back_old(found, &mut before, &proven.name);
         }
         let own = before.iter().filter(|taken| slot::holder(taken) == proven.name);
-        if own.count() >= MOST_OWN {
+        // The one that serves this drain is no further one.
+        if reusable.is_none() && own.count() >= MOST_OWN {
             let why = format!("this node has {MOST_OWN} drain slots already");
             return Err(held(HeldBy::Guard, why, Some(guard)));
         }

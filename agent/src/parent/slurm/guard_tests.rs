@@ -355,6 +355,21 @@ fn one_node_does_not_take_the_slots_of_all() {
 }
 
 #[test]
+fn a_slot_that_a_node_kept_serves_its_drain_beside_four_used_ones() {
+    let mut cluster = guarded();
+    let full = "5|n[3-7]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n";
+    cluster.set("others", full);
+    assert_eq!(held_by(&cluster.drain()).0, HeldBy::Standing);
+    let kept = slots(&cluster).remove(0);
+    let own: String = ["device--1", "device--2", "device--3", "device--4"]
+        .map(|name| slot_of(&format!("nodewarden--gpu--{name}"), "n0", 5))
+        .concat();
+    cluster.set("reservations", &(cluster.get("reservations") + &own));
+    cluster.set("others", "");
+    assert_eq!(done(cluster.drain()).slot, Some(kept));
+}
+
+#[test]
 fn a_node_whose_partition_is_gone_is_proven_again_with_the_new_one() {
     let mut cluster = guarded();
     cluster.set("others", "hello");

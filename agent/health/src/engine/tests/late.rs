@@ -31,6 +31,8 @@ fn our_own_late_lift_is_no_persons() {
         assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("drained", 2));
         assert_eq!(sim.incidents()[0], "xid79 open");
         assert_eq!(sim.engine.view().overrides, 0);
+        let lifts = sim.record()["lifts"].as_array().map(Vec::len);
+        assert_eq!(lifts, Some(1), "an automatic lift, and so one of the day's two");
         // It was that one lift; the next is a person's.
         sim.admin_insists();
         assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 3));

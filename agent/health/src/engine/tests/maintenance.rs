@@ -160,6 +160,19 @@ fn an_event_of_a_maintenance_that_no_remedy_followed_drains_1_min_after_its_end_
     assert_eq!(sim.slurm.drains, 1);
 }
 
+/// The minute of judgement is not over with the daemon.
+#[test]
+fn an_event_of_a_maintenance_is_not_drained_sooner_after_a_restart() {
+    let mut sim = waiting();
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(15);
+    sim.restart();
+    sim.pass(30);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
 #[test]
 fn in_maintenance_a_node_without_a_slot_for_its_cause_takes_one_for_nodes_in_maintenance() {
     let mut sim = Sim::expecting(GPU);

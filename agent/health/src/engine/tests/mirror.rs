@@ -189,6 +189,43 @@ fn automatic_lifts_are_counted_over_lost_state_directories_and_the_third_waits_f
     );
 }
 
+/// Slurm 20.11, a text of the site in Extra, or `slurm.mirror = false`.
+#[test]
+fn without_a_copy_a_lost_state_directory_allows_no_automatic_lift_for_a_day_or_until_a_person_lifted() {
+    let broken = |sim: &mut Sim| {
+        sim.xid(119);
+        sim.pass(15);
+        sim.verdict_154(Recovery::None);
+        sim.pass(600);
+    };
+    for by_person in [false, true] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.has_extra = false;
+        sim.sleep_until(sim.now.boottime + Duration::from_secs(25 * 3600));
+        broken(&mut sim);
+        assert!(!sim.slurm.is_drained(), "the record is old enough");
+        sim.wipe();
+        broken(&mut sim);
+        sim.restart();
+        sim.pass(600);
+        assert!(sim.slurm.is_drained(), "{by_person}");
+        let why = sim.engine.view().drain.why;
+        assert!(why.contains("no copy of it shows earlier lifts"), "{why}");
+        if by_person {
+            let id = sim.engine.view().drain.incident.unwrap();
+            sim.order(OrderVerb::Clear, &id).unwrap();
+            sim.pass(60);
+            assert!(!sim.slurm.is_drained());
+            broken(&mut sim);
+        } else {
+            sim.sleep_until(sim.now.boottime + Duration::from_secs(25 * 3600));
+            sim.tick();
+            sim.pass(120);
+        }
+        assert!(!sim.slurm.is_drained(), "{by_person}");
+    }
+}
+
 #[test]
 fn a_copy_that_cannot_be_written_is_tried_again_every_5_min() {
     let mut sim = Sim::new(Mode::Drain);

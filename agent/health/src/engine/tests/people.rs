@@ -245,9 +245,38 @@ fn clearing_what_is_still_bad_is_an_override() {
     sim.remove_gpu(GPU);
     sim.pass(60);
     let id = sim.engine.view().incidents[0].id.clone();
-    sim.order(OrderVerb::Clear, &id).unwrap();
+    let answer = sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(
+        answer.ends_with(
+            "is still read as bad. The node is not drained for it again before it was read as good"
+        ),
+        "{answer}"
+    );
     sim.pass(600);
     assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (1, false));
+}
+
+/// A fault that is counted over time.
+#[test]
+fn a_clear_of_what_is_counted_again_says_so_and_of_an_event_says_nothing() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    sim.pass(2000);
+    for falls in 1..=5 {
+        sim.host.ports[3].link_downed = Some(falls);
+        sim.pass(60);
+    }
+    let id = sim.engine.view().incidents[0].id.clone();
+    let answer = sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(
+        answer.contains("Warning: rdma-port-flapping of ") && answer.contains("It is counted from 0"),
+        "{answer}"
+    );
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(79);
+    let id = sim.engine.view().incidents[0].id.clone();
+    let answer = sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(!answer.contains("Warning"), "an event has no reading: {answer}");
 }
 
 /// A node with 2 GPUs expected, of which one has a fault and the other leaves the bus: one incident shows both.
