@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use collectors::gpu::files;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 use collectors::{Metric, PciAddress};
@@ -92,9 +93,9 @@ impl Profile {
             .filter(|port| port.link() == Link::Up && !port.is_made_up())
             .count();
         Self {
-            gpu_addresses: ["nvidia", "amdgpu"]
-                .into_iter()
-                .flat_map(|driver| host.gpus_of(driver))
+            gpu_addresses: files::ALL
+                .iter()
+                .flat_map(|files| host.gpus_of(files.driver))
                 .cloned()
                 .collect(),
             rdma: rdma_setup::profile_of(&ports),

@@ -9,6 +9,7 @@
 )]
 
 mod faults;
+mod jobs;
 mod page;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use collectors::runner::{Reading, Runner};
-use collectors::{Block, BootId, Env, Settings, amd, host};
+use collectors::{Block, BootId, Env, Settings, Spec, amd, host};
 use exposition::{Encoder, Format, Selection};
 use health::engine::Engine;
 use health::policy::Policy;
@@ -30,7 +31,7 @@ use testkit::wait::{PATIENCE, until_true};
 /// A node whose collectors and engine keep their state over faults. The readings of the host name the driver of each GPU.
 struct Node {
     dir: tempfile::TempDir,
-    runners: [Runner; 2],
+    runners: Vec<Runner>,
     engine: Engine,
     tick: u64,
     last: Snapshot,
@@ -58,11 +59,16 @@ impl Node {
     }
 
     fn open(dir: tempfile::TempDir) -> Self {
+        Self::with(dir, &[&amd::SPEC, &host::SPEC])
+    }
+
+    fn with(dir: tempfile::TempDir, specs: &[&'static Spec]) -> Self {
         let env = Env::recorded(dir.path());
-        let runners = [&amd::SPEC, &host::SPEC].map(|spec| {
+        let runner = |spec: &&'static Spec| {
             let mut source = (spec.open)(&env, &Settings::default()).unwrap().unwrap();
-            Runner::new(spec, &mut source).unwrap()
-        });
+            Runner::new(*spec, &mut source).unwrap()
+        };
+        let runners = specs.iter().map(runner).collect();
         let empty = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
         let config = Config::load(Some(empty.path()), &[], &[]).unwrap().config;
         let policy = Policy::new(&config.health, None).unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::engines;
 use super::files::{Failure, GpuFiles};
-use super::gpu_metrics::{Refused, Table};
+use super::gpu_metrics::{Field, Refused, Table};
 use super::limits::Limits;
 use super::metrics as n;
 use super::page::PageLabels;
@@ -16,6 +16,7 @@ use super::throttle::Throttle;
 use super::topology::{Partition, part};
 use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
+use crate::widened::Widened;
 use crate::{Block, Device, Error, Subject};
 
 /// Limits, modes and firmware are read again after this.
@@ -33,6 +34,7 @@ pub(super) struct GpuState {
     limits_read: Option<Instant>,
     ras: Ras,
     throttle: Throttle,
+    energy: Widened,
 }
 
 /// One GPU.
@@ -82,6 +84,13 @@ impl AmdGpu {
         }
     }
 
+    /// Its labels while it cannot be read: a job's partition must not be taken for the whole GPU.
+    fn push_unread(&self, state: &GpuState, out: &mut Block) {
+        let modes = state.limits.modes();
+        self.push_labels(modes, out);
+        self.push_partitions(modes.0, out);
+    }
+
     fn read_memory(&self, out: &mut Block) {
         let gpu = self.identity.gpu.as_str();
         let own = [&m::MEMORY_TOTAL, &m::MEMORY_USED, &m::MEMORY_FREE];
@@ -126,7 +135,15 @@ impl AmdGpu {
         }
         let table = table.and_then(Result::ok);
         match (&table, &state.limits.hwmon) {
-            (Some(table), _) => sensors::push_table(gpu, table, out),
+            (Some(table), _) => {
+                let energy = table
+                    .get(Field::Energy)
+                    .map(|units| match table.has_short_energy() {
+                        true => state.energy.total(units),
+                        false => units,
+                    });
+                sensors::push_table(gpu, table, energy, out);
+            }
             (None, Some(hwmon)) => sensors::push_files(gpu, hwmon, files, out),
             (None, None) => {}
         }
@@ -166,7 +183,7 @@ impl Device for AmdGpu {
         let status = self.files.text("power/runtime_status");
         if status.as_deref() == Some("suspended") {
             out.info(&m::UNAVAILABLE_INFO, &[&gpu, "suspended"]);
-            self.push_labels(state.limits.modes(), out);
+            self.push_unread(&state, out);
             return Ok(());
         }
         let Err(failure) = self.read_all(&mut state, out) else {
@@ -181,7 +198,7 @@ impl Device for AmdGpu {
         }
         out.u64(&m::UP, &[&gpu], 0);
         out.info(&m::UNAVAILABLE_INFO, &[&gpu, failure.reason()]);
-        self.push_labels(state.limits.modes(), out);
+        self.push_unread(&state, out);
         Ok(())
     }
 }

@@ -156,11 +156,13 @@ fn event_count(text: &str, row: &str) -> Option<u64> {
     count.split(',').next()?.trim().parse().ok()
 }
 
-/// Pages by state, from lines `0x... : 0x... : R`.
+/// Pages by state, from lines `0x... : 0x... : R`. A line that the driver repeats, as at the border of two reads, is one
+/// page.
 fn pages(text: &str) -> [u64; STATES.len()] {
+    let lines: BTreeSet<&str> = text.lines().map(str::trim).collect();
     STATES.map(|(letter, _)| {
-        let is_it = |line: &&str| line.rsplit(':').next().is_some_and(|last| last.trim() == letter);
-        text.lines().filter(is_it).count() as u64
+        let is_it = |line: &&&str| line.rsplit(':').next().is_some_and(|last| last.trim() == letter);
+        lines.iter().filter(is_it).count() as u64
     })
 }
 
@@ -217,6 +219,9 @@ mod tests {
         assert_eq!(event_count(text, "Poison Consumption"), None);
         let text = "0x00001234 : 0x00001000 : R\n0x00001235 : 0x00001000 : P\n0x00001236 : 0x00001000 : R\n";
         assert_eq!(pages(text), [2, 1, 0]);
+        let repeated =
+            "0x00001234 : 0x00001000 : R\n0x00001235 : 0x00001000 : R\n0x00001235 : 0x00001000 : R\n";
+        assert_eq!(pages(repeated), [2, 0, 0]);
         assert_eq!(pages(""), [0; 3]);
         assert_eq!(mask("feature mask: 0xff007\n"), Some(0xF_F007));
     }

@@ -46,8 +46,8 @@ fn push_power(gpu: &str, value: Option<u64>, is_mean: bool, parts: f64, out: &mu
     real(out, &n::SOCKET_POWER, &[gpu, kind], value, parts);
 }
 
-/// Pushes what the table has of the whole GPU.
-pub(super) fn push_table(gpu: &str, table: &Table<'_>, out: &mut Block) {
+/// Pushes what the table has of the whole GPU. `energy`: its counter, made monotonic.
+pub(super) fn push_table(gpu: &str, table: &Table<'_>, energy: Option<u64>, out: &mut Block) {
     let get = |field| table.get(field);
     let has = |field| table.list(field).next().is_some();
     let edge = get(Field::TemperatureEdge);
@@ -72,7 +72,7 @@ pub(super) fn push_table(gpu: &str, table: &Table<'_>, out: &mut Block) {
             1.0,
         );
         push_power(gpu, get(Field::SocketPower), table.has_mean_power(), 1.0, out);
-        real(out, &m::ENERGY, &[gpu], get(Field::Energy), ENERGY);
+        real(out, &m::ENERGY, &[gpu], energy, ENERGY);
         percent(out, &m::UTILIZATION, &[gpu], get(Field::GfxActivity));
         percent(out, &m::MEMORY_UTILIZATION, &[gpu], get(Field::MemoryActivity));
     }
@@ -229,7 +229,7 @@ mod tests {
         bytes.extend_from_slice(&(2_u64 << 20 | 48 << 10 | 8).to_le_bytes());
         bytes.extend((41..=48_u16).flat_map(u16::to_le_bytes));
         let mut block = Block::default();
-        push_table("g", &Table::parse(&bytes).unwrap(), &mut block);
+        push_table("g", &Table::parse(&bytes).unwrap(), None, &mut block);
         let stacks = block.iter().filter(|(s, _)| s.metric == &n::SENSOR_TEMPERATURE);
         let found: Vec<_> = stacks.map(|(s, value)| (s.labels[1].clone(), value)).collect();
         let expected = (0..8_u16).map(|at| (format!("hbm{at}"), Value::F64(f64::from(41 + at))));

@@ -320,6 +320,48 @@ fn time_at_a_limit_is_counted_between_readings() {
     );
 }
 
+/// MI100 and Navi 2x count 65,536 J: 2 min at 550 W.
+#[test]
+fn an_energy_of_32_bits_goes_on_when_it_wraps() {
+    let mut node = Node::new("mi300x");
+    let joules = |node: &mut Node, revision: u8, size: u16, at: usize, units: &[u8]| {
+        let mut bytes = vec![0; usize::from(size)];
+        bytes[..2].copy_from_slice(&size.to_le_bytes());
+        bytes[2..4].copy_from_slice(&[1, revision]);
+        bytes[at..at + units.len()].copy_from_slice(units);
+        fs::write(node.of_gpu("gpu_metrics"), bytes).unwrap();
+        node.read();
+        node.value(&m::ENERGY, &[GPU])
+    };
+    let (before, after) = (0xFFFF_0000_u32, 0x0001_0000_u32);
+    let long = |units: u32| u64::from(units).to_le_bytes();
+    assert_eq!(
+        joules(&mut node, 0, 80, 36, &before.to_le_bytes()),
+        Some(Value::F64(65_535.0))
+    );
+    assert_eq!(
+        joules(&mut node, 0, 80, 36, &after.to_le_bytes()),
+        Some(Value::F64(65_537.0))
+    );
+    // The field has 64 bits, and the firmware's counter 32.
+    let mut node = Node::new("mi300x");
+    assert_eq!(
+        joules(&mut node, 3, 120, 24, &long(before)),
+        Some(Value::F64(65_535.0))
+    );
+    assert_eq!(
+        joules(&mut node, 3, 120, 24, &long(after)),
+        Some(Value::F64(65_537.0))
+    );
+    // A counter of 64 bits that goes back was reset.
+    let mut node = Node::new("mi300x");
+    node.patch(24, &long(before));
+    node.read();
+    node.patch(24, &long(after));
+    node.read();
+    assert_eq!(node.value(&m::ENERGY, &[GPU]), Some(Value::F64(1.0)));
+}
+
 #[test]
 fn counts_of_errors_are_read_again_when_the_list_of_events_moves() {
     let mut node = Node::new("mi300x");

@@ -8,12 +8,7 @@ use super::caps;
 use super::metrics::AMBIGUOUS;
 use super::program::{self, Instruction};
 use crate::sys::bpf::Programs;
-use crate::{Env, Error};
-
-/// `NV_MAJOR_DEVICE_NUMBER`: /dev/nvidia0 and its like.
-pub(super) const NVIDIA: i32 = 195;
-/// `DRM_MAJOR`: render nodes, from minor 128 on.
-const DRM: i32 = 226;
+use crate::{Env, Error, amd, nvidia};
 
 /// Attempts to read a program that is replaced meanwhile: each step replaces it once.
 const TRIES: usize = 8;
@@ -162,7 +157,7 @@ fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Pr
     let rules = Instruction::all(code).and_then(|p| program::parse(&p));
     let rules = rules.ok_or(UnknownReason::Foreign)?;
     let owned = |major| rules.owned(major).ok_or(UnknownReason::Foreign);
-    let mut whole = owned(NVIDIA)?;
+    let mut whole = owned(nvidia::FILES.major)?;
     let mut devices = Vec::new();
     let minors = caps::major(env)?.map(owned).transpose()?.unwrap_or_default();
     if !minors.is_empty() {
@@ -177,9 +172,10 @@ fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Pr
             devices.extend(ci.map(|ci| format!("nvidia{gpu}/{gi}/{ci}")));
         }
     }
-    let gpus = whole.into_iter().map(|minor| format!("nvidia{minor}"));
-    let render = owned(DRM)?.into_iter().filter(|minor| *minor >= 128);
-    let render = render.map(|minor| format!("renderD{minor}"));
+    let gpus = whole.into_iter().map(|minor| nvidia::FILES.name(minor));
+    let render = owned(amd::FILES.major)?.into_iter();
+    let render = render.filter(|minor| amd::FILES.minors.contains(minor));
+    let render = render.map(|minor| amd::FILES.name(minor));
     Ok(gpus.chain(devices).chain(render).collect())
 }
 

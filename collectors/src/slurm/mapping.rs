@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use serde::Deserialize;
 
 use crate::sys::root;
-use crate::{Env, Error};
+use crate::{Env, Error, nvidia};
 
 /// A folder with more files does not map GPUs.
 const MOST_FILES: usize = 1024;
@@ -147,7 +147,7 @@ impl Mappings {
         }
         match mapping.names {
             MappingKey::Uuid => Some(uuids),
-            MappingKey::Minor => Some(numbers.iter().map(|minor| format!("nvidia{minor}")).collect()),
+            MappingKey::Minor => Some(numbers.iter().map(|minor| nvidia::FILES.name(minor)).collect()),
             MappingKey::Position => devices(&numbers),
         }
     }

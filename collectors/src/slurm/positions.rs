@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::caps;
-use super::devices::NVIDIA;
 use super::gres::{self, Position};
 use super::slurmd;
+use crate::gpu::files::DeviceFiles;
 use crate::sys::root;
-use crate::{Env, Error};
+use crate::{Env, Error, nvidia};
 
 /// Paths of gres.conf: Slurm's default, and the one written by a slurmd that gets its configuration from the
 /// controller.
@@ -21,8 +21,6 @@ const LONGEST: u64 = 1 << 20;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Accuracy of comparing the start of a process with the change of a file, in seconds.
 const ROUGH: f64 = 0.2;
-/// Control devices of NVIDIA's driver have minor numbers from here on.
-const CONTROL: u32 = 254;
 
 /// The origin of positions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -210,15 +208,18 @@ impl Positions {
                 .collect();
             Error::parse(file, &found.join(", "), expected)
         };
-        let gpus: Vec<u32> = numbers
+        let gpus: Vec<(&DeviceFiles, u32)> = numbers
             .iter()
-            .filter(|n| is_gpu(**n))
-            .map(|(_, minor)| *minor)
+            .filter_map(|number| Some((DeviceFiles::of_number(*number)?, number.1)))
             .collect();
         match (position, gpus.as_slice()) {
-            (Position::One(_), [gpu]) => Ok(vec![format!("nvidia{gpu}")]),
-            (Position::One(file), _) => Err(error(file, "a GPU of NVIDIA's")),
-            (Position::Several(files), [gpu]) => {
+            (Position::One(_), [(files, gpu)]) => Ok(vec![files.name(gpu)]),
+            (Position::One(file), _) => Err(error(file, "a GPU")),
+            // Beside them may be the cards of the same GPU.
+            (Position::Several(_), [(of, _), ..]) if of.of_partitions && is_all_of(of, numbers) => {
+                Ok(gpus.iter().map(|(files, gpu)| files.name(gpu)).collect())
+            }
+            (Position::Several(files), [(_, gpu)]) => {
                 let file = files.first().map(String::as_str).unwrap_or_default();
                 let instances = self.instances(*gpu, numbers)?;
                 instances.ok_or_else(|| error(file, "a GPU and what gives access to one instance of it"))
@@ -236,7 +237,7 @@ impl Positions {
         let major = caps::major(&self.env)?.and_then(|major| u32::try_from(major).ok());
         let table = caps::instances(&self.env)?;
         let mut found = Vec::new();
-        for (of, minor) in numbers.iter().filter(|n| !is_gpu(**n)) {
+        for (of, minor) in numbers.iter().filter(|n| !nvidia::FILES.has(**n)) {
             let known = table
                 .get(minor)
                 .filter(|(owner, ..)| Some(*of) == major && *owner == gpu);
@@ -249,8 +250,10 @@ impl Positions {
     }
 }
 
-fn is_gpu((major, minor): (u32, u32)) -> bool {
-    i32::try_from(major) == Ok(NVIDIA) && minor < CONTROL
+/// Whether all numbers are of one driver's files.
+fn is_all_of(files: &DeviceFiles, numbers: &[(u32, u32)]) -> bool {
+    let mut majors = numbers.iter().map(|(major, _)| i32::try_from(*major));
+    majors.all(|major| major == Ok(files.major))
 }
 
 /// A path relative to the folder of another file, unless it is absolute.

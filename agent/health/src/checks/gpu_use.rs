@@ -13,7 +13,7 @@ use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
 use crate::reads::gpu::{Gpu, whole};
 pub(super) use model::ownership::Jobs;
-use model::ownership::{Evidence, Owner, Ownership, device};
+use model::ownership::{Evidence, Gpus, Owner, Ownership};
 
 /// The allocation of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,11 +79,9 @@ impl Part<'_> {
 pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
     let Ownership { jobs, owners } = judge.snapshot.ownership();
     let gpus = judge.gpus;
-    let minors: Vec<&'a str> = gpus.iter().filter_map(|gpu| minor(gpu)).collect();
+    let known = Gpus::of(judge.snapshot);
     let mut parts = Vec::new();
     for gpu in gpus.iter().filter(|gpu| gpu.is_up() == Some(true)) {
-        // A missing or duplicate minor number matches no device of a job.
-        let minor = minor(gpu).filter(|own| minors.iter().filter(|other| *other == own).count() == 1);
         let mut instances: Vec<&'a str> = gpu
             .all(&m::INSTANCE_INFO)
             .filter_map(|s| s.labels.get(1))
@@ -92,7 +90,7 @@ pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
         if instances.is_empty() {
             instances.push("");
         }
-        let resolved = minor.is_some_and(|minor| is_resolved(jobs, minor, &instances));
+        let resolved = known.is_resolved(label(gpu), jobs);
         let (processes, complete) = processes(gpu, &instances);
         for instance in instances {
             parts.push(Part {
@@ -111,27 +109,14 @@ pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
     parts
 }
 
-/// The minor number of its device file.
-fn minor<'a>(gpu: &Gpu<'a>) -> Option<&'a str> {
-    let at = m::INFO.labels.iter().position(|name| *name == "minor")?;
-    let minor = gpu.one(&m::INFO)?.labels.get(at)?;
-    (!minor.is_empty()).then_some(minor)
-}
-
-/// Whether the parts of this GPU that jobs may use all exist.
-fn is_resolved(jobs: &Jobs, minor: &str, instances: &[&str]) -> bool {
-    let mut all = jobs.devices.values().flatten();
-    all.all(|name| match device(name) {
-        Some((of, part)) if of == minor => instances.contains(&part),
-        _ => true,
-    })
+/// The `gpu` label of its series.
+fn label<'a>(gpu: &'a Gpu<'_>) -> &'a str {
+    let info = gpu.one(&m::INFO);
+    info.and_then(|s| s.label("gpu")).unwrap_or(&gpu.label)
 }
 
 fn owned(owners: &[Owner], gpu: &Gpu<'_>, instance: &str, all_known: bool) -> Owned {
-    let label = gpu
-        .one(&m::INFO)
-        .and_then(|s| s.label("gpu"))
-        .unwrap_or(&gpu.label);
+    let label = label(gpu);
     let is_it = |o: &&Owner| o.gpu == label && o.gpu_instance == instance;
     let exact = |o: &&Owner| is_it(o) && o.evidence == Evidence::DeviceProgram;
     let jobs: Vec<String> = owners.iter().filter(exact).map(|o| o.job.clone()).collect();

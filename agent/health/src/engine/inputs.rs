@@ -178,10 +178,10 @@ impl Engine {
     fn note_unproven(&mut self, host: &Host) {
         let all = &mut self.state.unproven;
         let (mut has_proven, mut has_unproven) = (false, false);
-        for (pci, is_amd) in host.makers() {
-            has_unproven |= is_amd;
-            has_proven |= !is_amd;
-            let is_new = if is_amd {
+        for (pci, is_unproven) in host.unproven() {
+            has_unproven |= is_unproven;
+            has_proven |= !is_unproven;
+            let is_new = if is_unproven {
                 all.len() < MAX_GPUS && all.insert(pci.clone())
             } else {
                 all.remove(pci)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use collectors::gpu::files::{self, DeviceFiles};
 use collectors::host::metrics::{
     EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
 };
@@ -14,7 +15,8 @@ use model::snapshot::{Sample, Snapshot};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Gpu {
     driver: String,
-    is_amd: bool,
+    /// Whether no recording of real hardware has proven the checks of such GPUs.
+    is_unproven: bool,
     is_virtual: bool,
     responding: Option<bool>,
 }
@@ -22,7 +24,8 @@ struct Gpu {
 impl Gpu {
     /// Whether it is bound to a driver other than its vendor's.
     fn is_reassigned(&self) -> bool {
-        !matches!(self.driver.as_str(), "" | "nvidia" | "amdgpu")
+        let is_usual = files::ALL.iter().any(|files| files.driver == self.driver);
+        !self.driver.is_empty() && !is_usual
     }
 }
 
@@ -123,7 +126,8 @@ impl Host {
                     .label("driver")
                     .unwrap_or_default()
                     .clone_into(&mut gpu.driver);
-                gpu.is_amd = sample.label("vendor") == Some("amd");
+                let vendor = sample.label("vendor").and_then(DeviceFiles::of_vendor);
+                gpu.is_unproven = vendor.is_some_and(|vendor| !vendor.is_proven);
                 gpu.is_virtual = sample.label("function") == Some("virtual");
             }
         }
@@ -193,9 +197,9 @@ impl Host {
         others.any(|(a, (_, registered))| *registered == Some(true) && card(a) == card(address))
     }
 
-    /// Every GPU of the listing, and whether it is AMD's.
-    pub fn makers(&self) -> impl Iterator<Item = (&PciAddress, bool)> {
-        self.gpus.iter().map(|(address, gpu)| (address, gpu.is_amd))
+    /// Every GPU of the listing, and whether its checks are unproven.
+    pub fn unproven(&self) -> impl Iterator<Item = (&PciAddress, bool)> {
+        self.gpus.iter().map(|(address, gpu)| (address, gpu.is_unproven))
     }
 
     /// Physical GPUs bound to this driver (empty: to none) that do not fail to respond.

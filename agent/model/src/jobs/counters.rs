@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::gpfs::metrics as gpfs;
+use collectors::gpu::files::DeviceFiles;
 use collectors::gpu::metrics as gpu;
 use collectors::lustre::metrics as lustre;
 use collectors::rdma::metrics as rdma;
@@ -86,15 +87,15 @@ pub(super) struct Counters {
     pub(super) node: BTreeMap<Key, Reading>,
     /// By GPU and instance, in bytes.
     memory: BTreeMap<Key, Reading>,
-    /// The GPUs in the snapshot, with the minor numbers of their device files.
-    pub(super) gpus: BTreeMap<String, String>,
+    /// The GPUs in the snapshot, with the names of their device files and those of their instances.
+    pub(super) gpus: BTreeMap<String, Vec<String>>,
 }
 
 impl Counters {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let mut found = Self::default();
-        for sample in snapshot.samples_of("nvidia") {
-            found.gpu(&sample, snapshot.at);
+        for (files, sample) in snapshot.samples_of_gpus() {
+            found.gpu(files, &sample, snapshot.at);
         }
         for (collector, rows) in NODE {
             for sample in snapshot
@@ -111,7 +112,7 @@ impl Counters {
         found
     }
 
-    fn gpu(&mut self, sample: &Sample<'_>, at: Duration) {
+    fn gpu(&mut self, files: &DeviceFiles, sample: &Sample<'_>, at: Duration) {
         let Some(gpu) = sample.label("gpu") else { return };
         let instance = sample.label("gpu_instance").unwrap_or_default();
         let key = |what: &str| (gpu.to_owned(), instance.to_owned(), what.to_owned());
@@ -119,7 +120,12 @@ impl Counters {
         match sample.metric {
             m if m == &gpu::INFO => {
                 let minor = sample.label("minor").unwrap_or_default();
-                self.gpus.insert(gpu.to_owned(), minor.to_owned());
+                let own = (!minor.is_empty()).then(|| files.name(minor));
+                self.gpus.entry(gpu.to_owned()).or_default().extend(own);
+            }
+            m if m == &gpu::INSTANCE_INFO => {
+                let uuid = sample.label("uuid").map(str::to_owned);
+                self.gpus.entry(gpu.to_owned()).or_default().extend(uuid);
             }
             m if m == &gpu::ENERGY => drop(self.energy.insert(key(""), value)),
             m if m == &gpu::UTILIZATION => drop(self.busy.insert(key(""), value)),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use collectors::{nvidia, rdma, slurm};
+use collectors::gpu::files;
+use collectors::{rdma, slurm};
 
 use crate::filter::Filter;
 
@@ -25,8 +26,9 @@ pub struct Looks {
 
 /// Whom a look asks: those of whom anything is counted for a job. Others have their own pace.
 pub fn asked() -> Filter {
-    let all = [slurm::SPEC.name, nvidia::SPEC.name, rdma::SPEC.name];
-    Filter::Only(all.map(str::to_owned).to_vec())
+    let of_gpus = files::ALL.iter().map(|files| files.spec.name);
+    let all = [slurm::SPEC.name, rdma::SPEC.name].into_iter().chain(of_gpus);
+    Filter::Only(all.map(str::to_owned).collect())
 }
 
 impl Looks {
@@ -93,7 +95,7 @@ mod tests {
         let all = collectors::COLLECTORS.iter().map(|spec| spec.name);
         let mut asked: Vec<&str> = all.filter(|name| asked().takes(name)).collect();
         asked.sort_unstable();
-        assert_eq!(asked, ["nvidia", "rdma", "slurm"]);
+        assert_eq!(asked, ["amd", "nvidia", "rdma", "slurm"]);
     }
 
     #[test]

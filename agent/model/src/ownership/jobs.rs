@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use collectors::gpu::files::DeviceFiles;
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_PARTS};
 
 use super::Evidence;
@@ -120,17 +121,15 @@ fn parts(value: f64) -> Option<u32> {
     (1.0..=65_536.0).contains(&value).then_some(value as u32)
 }
 
-/// The minor number and the instance in a device's name: `nvidia0`, or `nvidia0/1/0` for instance `1/0`. The instance
-/// of a whole GPU is empty. `None`: no NVIDIA device.
-pub fn device(name: &str) -> Option<(&str, &str)> {
-    let rest = name.strip_prefix("nvidia")?;
-    let (minor, instance) = match rest.split_once('/') {
+/// The device file, its row and the instance in a device's name: `nvidia0`, `renderD128`, or `nvidia0/1/0` for instance
+/// `1/0`. The instance is empty without one. `None`: no GPU's file.
+pub(super) fn device(name: &str) -> Option<(&str, &'static DeviceFiles, &str)> {
+    let (file, instance) = match name.split_once('/') {
         Some((_, "")) => return None,
         Some(parts) => parts,
-        None => (rest, ""),
+        None => (name, ""),
     };
-    let is_number = !minor.is_empty() && minor.bytes().all(|b| b.is_ascii_digit());
-    is_number.then_some((minor, instance))
+    Some((file, DeviceFiles::of_name(file)?, instance))
 }
 
 #[cfg(test)]
@@ -139,19 +138,22 @@ mod tests {
 
     #[test]
     fn a_device_is_a_gpu_or_an_instance_of_one() {
-        assert_eq!(device("nvidia0"), Some(("0", "")));
-        assert_eq!(device("nvidia12"), Some(("12", "")));
-        assert_eq!(device("nvidia0/1/0"), Some(("0", "1/0")));
+        let parts = |name| device(name).map(|(file, _, instance)| (file, instance));
+        assert_eq!(parts("nvidia0"), Some(("nvidia0", "")));
+        assert_eq!(parts("nvidia12"), Some(("nvidia12", "")));
+        assert_eq!(parts("nvidia0/1/0"), Some(("nvidia0", "1/0")));
+        assert_eq!(parts("renderD128"), Some(("renderD128", "")));
         for name in [
             "",
             "nvidia",
             "nvidiactl",
             "nvidia/1/0",
             "nvidia0/",
-            "renderD128",
+            "renderD",
+            "card0",
             "nvidia-uvm",
         ] {
-            assert_eq!(device(name), None, "{name}");
+            assert_eq!(parts(name), None, "{name}");
         }
     }
 }

@@ -6,13 +6,15 @@ mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use collectors::gpu::files::{self, DeviceFiles};
 use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::evidence;
 use collectors::{Subject, SubjectKind};
 
-use crate::readings::Readings;
+use crate::readings::{Readings, Sample};
 
-pub use jobs::{Jobs, device};
+pub use jobs::Jobs;
+use jobs::device;
 pub(crate) use timeline::Tenure;
 pub use timeline::{Timeline, When};
 
@@ -162,56 +164,77 @@ pub fn jobs_on<'a>(owners: impl IntoIterator<Item = &'a Owner>, subject: &Subjec
 
 /// The known facts about GPUs.
 #[derive(Default)]
-pub(crate) struct Gpus<'a> {
-    /// Labels by the minor number of the device file.
-    minors: BTreeMap<&'a str, &'a str>,
+pub struct Gpus<'a> {
+    /// Labels by device file: of the GPU, and of partitions that have files of their own.
+    files: BTreeMap<String, &'a str>,
+    /// Collectors that list a GPU, by the name of their device files.
+    listed: BTreeSet<&'static str>,
     /// GPUs that are divided.
     divided: BTreeSet<&'a str>,
     instances: BTreeSet<(&'a str, &'a str)>,
-    /// Their GPUs and numbers by UUID.
+    /// Their GPUs and numbers by UUID, or by the device file of a partition.
     uuids: BTreeMap<&'a str, (&'a str, &'a str)>,
     /// All GPU labels, which are UUIDs if the driver reports them.
     labels: BTreeSet<&'a str>,
     /// GPU, instance, and the cgroup of a process on it.
     processes: BTreeSet<(&'a str, &'a str, &'a str)>,
+    /// Device files that two GPUs claim: they cannot be distinguished.
+    twice: BTreeSet<String>,
 }
 
 impl<'a> Gpus<'a> {
-    pub(crate) fn of(readings: &'a Readings) -> Self {
+    /// Those of a snapshot.
+    pub fn of(readings: &'a Readings) -> Self {
         let mut gpus = Self::default();
-        let mut twice = Vec::new();
-        for sample in readings.shown_of("nvidia") {
-            if sample.metric == &gpu::INFO {
-                let (Some(label), Some(minor)) = (sample.label("gpu"), sample.label("minor")) else {
-                    continue;
-                };
-                gpus.labels.insert(label);
-                if !minor.is_empty() && gpus.minors.insert(minor, label).is_some() {
-                    twice.push(minor);
-                }
-            } else if let [label, instance, ..] = sample.labels
-                && sample.metric == &gpu::INSTANCE_INFO
-            {
-                gpus.divided.insert(label);
-                gpus.instances.insert((label, instance));
-                if let Some(uuid) = sample.label("uuid").filter(|uuid| !uuid.is_empty()) {
-                    gpus.uuids.insert(uuid, (label, instance));
-                }
-            } else if let [label, instance, _, folder] = sample.labels
-                && sample.metric == &gpu::PROCESS_PLACE
-                && !folder.is_empty()
-            {
-                gpus.processes.insert((label, instance, folder));
+        for files in files::ALL {
+            for sample in readings.shown_of(files.spec.name) {
+                gpus.take(files, &sample);
             }
         }
-        // Two GPUs that claim one minor number cannot be distinguished.
-        for minor in twice {
-            gpus.minors.remove(minor);
+        for file in std::mem::take(&mut gpus.twice) {
+            gpus.files.remove(&file);
+            gpus.uuids.remove(file.as_str());
         }
         gpus
     }
 
-    /// `nvidia0`, `nvidia0/1/0`, or a UUID.
+    fn take(&mut self, files: &'static DeviceFiles, sample: &Sample<'a>) {
+        if sample.metric == &gpu::INFO {
+            let (Some(label), Some(minor)) = (sample.label("gpu"), sample.label("minor")) else {
+                return;
+            };
+            self.labels.insert(label);
+            self.listed.insert(files.prefix);
+            if !minor.is_empty() {
+                self.file(files.name(minor), label);
+            }
+        } else if let [label, instance, ..] = sample.labels
+            && sample.metric == &gpu::INSTANCE_INFO
+        {
+            self.divided.insert(label);
+            self.instances.insert((label, instance));
+            if let Some(uuid) = sample.label("uuid").filter(|uuid| !uuid.is_empty()) {
+                self.uuids.insert(uuid, (label, instance));
+                if device(uuid).is_some() {
+                    self.file(uuid.to_owned(), label);
+                }
+            }
+        } else if let [label, instance, _, folder] = sample.labels
+            && sample.metric == &gpu::PROCESS_PLACE
+            && !folder.is_empty()
+        {
+            self.processes.insert((label, instance, folder));
+        }
+    }
+
+    fn file(&mut self, file: String, label: &'a str) {
+        if self.files.get(&file).is_some_and(|known| *known != label) {
+            self.twice.insert(file.clone());
+        }
+        self.files.insert(file, label);
+    }
+
+    /// `nvidia0`, `nvidia0/1/0`, `renderD128`, or a UUID.
     pub(crate) fn find(&self, name: &str) -> Option<(&'a str, &'a str)> {
         if let Some(instance) = self.uuids.get(name) {
             return Some(*instance);
@@ -219,14 +242,38 @@ impl<'a> Gpus<'a> {
         if let Some(gpu) = self.labels.get(name) {
             return (!self.divided.contains(gpu)).then_some((gpu, ""));
         }
-        let (minor, instance) = device(name)?;
-        let gpu = *self.minors.get(minor)?;
+        let (file, _, instance) = device(name)?;
+        let gpu = *self.files.get(file)?;
         if instance.is_empty() {
             // Of a divided GPU a job may open instances only.
             return (!self.divided.contains(gpu)).then_some((gpu, ""));
         }
         let known = self.instances.iter().find(|(g, i)| *g == gpu && *i == instance);
         known.copied()
+    }
+
+    /// The GPU to which a device of a job belongs: `Some(None)` if no driver lists it now. `None`: no GPU's device.
+    pub(crate) fn whole(&self, name: &str) -> Option<Option<&'a str>> {
+        let (file, row, _) = device(name)?;
+        let known = self.files.get(file).copied();
+        // Without GPUs of this driver, the file is that of another device, such as a display.
+        let is_gpu = known.is_some() || !row.of_partitions || self.listed.contains(row.prefix);
+        is_gpu.then_some(known)
+    }
+
+    /// Whether every device of jobs that may be this GPU or a part of it is known, and the GPU has a device file of its own.
+    pub fn is_resolved(&self, gpu: &str, jobs: &Jobs) -> bool {
+        let prefix = self.files.iter().find(|(_, label)| **label == gpu);
+        let Some((_, row, _)) = prefix.and_then(|(file, _)| device(file)) else {
+            return false;
+        };
+        let mut all = jobs.devices.values().flatten();
+        all.all(|name| match self.whole(name) {
+            Some(Some(label)) if label == gpu => self.find(name).is_some_and(|(found, _)| found == gpu),
+            // A partition that the driver does not list may be of this GPU.
+            Some(None) => !row.of_partitions || !name.starts_with(row.prefix),
+            _ => true,
+        })
     }
 }
 

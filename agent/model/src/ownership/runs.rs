@@ -8,7 +8,7 @@ use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::{JOB_INFO, JOB_START};
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Ownership, Timeline, device};
+use super::{Evidence, Gpus, Ownership, Timeline};
 use crate::readings::{Readings, Sample};
 
 /// The resolution of a job's start.
@@ -97,8 +97,8 @@ impl Allocations {
         }
         let is_use =
             |s: &Sample<'_>| [&gpu::PROCESSES, &gpu::UTILIZATION].contains(&s.metric) && s.as_f64() > 0.0;
-        let nvidia = readings.samples_of("nvidia").filter(is_use);
-        let used: BTreeSet<&str> = nvidia.filter_map(|s| s.label("gpu")).collect();
+        let of_gpus = readings.samples_of_gpus().map(|(_, sample)| sample);
+        let used: BTreeSet<&str> = of_gpus.filter(is_use).filter_map(|s| s.label("gpu")).collect();
         for owner in owners.iter().filter(|o| o.evidence == Evidence::DeviceProgram) {
             let gpus = &mut runs.get_mut(&owner.job)?.gpus;
             let gpu = gpus.entry(owner.gpu.clone()).or_default();
@@ -106,13 +106,15 @@ impl Allocations {
             let is_alone = owner.gpu_instance.is_empty() && owner.share >= 1.0;
             gpu.used = is_alone && used.contains(owner.gpu.as_str());
         }
+        let gpus = Gpus::of(readings);
         let mut all = Vec::new();
         for (job, allocation) in runs {
             let devices = jobs.devices.get(&job).into_iter().flatten();
-            let minors: BTreeSet<&str> = devices.filter_map(|name| Some(device(name)?.0)).collect();
+            let named: BTreeSet<Option<&str>> = devices.filter_map(|name| gpus.whole(name)).collect();
             // A run keeps a GPU that no driver reports now.
-            let is_whole = minors.len() == allocation.gpus.len() && allocation.run.start > 0;
-            if minors.is_empty() {
+            let found = allocation.gpus.keys().map(|gpu| Some(gpu.as_str()));
+            let is_whole = named.iter().copied().eq(found) && allocation.run.start > 0;
+            if named.is_empty() {
                 continue;
             }
             if !is_whole {

@@ -11,6 +11,8 @@ use crate::snapshot::Snapshot;
 #[derive(Default)]
 struct Node {
     gpus: Vec<(&'static str, &'static str, Vec<&'static str>)>,
+    /// AMD GPUs: label, minor, and the device files of partitions.
+    amd: Vec<(&'static str, &'static str, Vec<&'static str>)>,
     processes: Vec<(&'static str, &'static str, &'static str, &'static str)>,
     /// Number, cgroup, why its program is unknown, devices.
     jobs: Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)>,
@@ -27,6 +29,15 @@ impl Node {
             gpus: gpus.map(|(gpu, minor)| (gpu, minor, vec![])).to_vec(),
             ..Self::default()
         }
+    }
+
+    /// Two AMD GPUs, the second one in 2 partitions. Each partition has a render node, the first that of the GPU.
+    fn with_amd(mut self) -> Self {
+        self.amd = vec![
+            ("GPU-a", "128", vec![]),
+            ("GPU-b", "136", vec!["renderD136", "renderD137"]),
+        ];
+        self
     }
 
     fn job(mut self, job: &'static str, folder: &'static str, devices: &[&'static str]) -> Self {
@@ -77,6 +88,14 @@ impl Node {
                 b.info(&gpu::PROCESS_PLACE, &[gpu, instance, pid, folder]);
             }
         };
+        let amd = |b: &mut Block| {
+            for (gpu, minor, parts) in &self.amd {
+                b.info(&gpu::INFO, &[gpu, "amd", "", "", "", minor, "", "", "", "", ""]);
+                for (at, node) in parts.iter().enumerate() {
+                    b.info(&gpu::INSTANCE_INFO, &[gpu, &at.to_string(), "DPX", node]);
+                }
+            }
+        };
         let jobs = |b: &mut Block| {
             for (job, folder, reason, devices) in &self.jobs {
                 b.info(&JOB_FOLDER, &[job, folder]);
@@ -98,6 +117,7 @@ impl Node {
         for collector in &mut snapshot.collectors {
             match collector.spec.name {
                 "nvidia" => collector.devices.push(sample::device("gpus", fill)),
+                "amd" => collector.devices.push(sample::device("amd", amd)),
                 "slurm" => collector.devices.push(sample::device("jobs", jobs)),
                 _ => {}
             }
@@ -320,6 +340,53 @@ fn a_process_on_what_another_job_was_given_owns_no_part_of_it() {
 #[test]
 fn a_gpu_that_no_driver_shows_has_no_label_to_tell() {
     let node = Node::four().job("7", "job_7", &["nvidia9", "renderD128", "nvidia"]);
+    assert_eq!(node.owners(), [""; 0]);
+}
+
+#[test]
+fn a_node_with_gpus_of_two_vendors_has_the_owners_of_both() {
+    let node = Node::four()
+        .with_amd()
+        .job("7", "job_7", &["nvidia1", "renderD128", "renderD136"])
+        .job("8", "job_8", &["renderD137"]);
+    let owners = [
+        "GPU-1 7 device_program 1",
+        "GPU-a 7 device_program 1",
+        "GPU-b/0 7 device_program 1",
+        "GPU-b/1 8 device_program 1",
+    ];
+    assert_eq!(node.owners(), owners);
+    let snapshot = node.snapshot();
+    let (gpus, jobs) = (Gpus::of(&snapshot), &snapshot.ownership().jobs);
+    for gpu in ["GPU-0", "GPU-1", "GPU-a", "GPU-b"] {
+        assert!(gpus.is_resolved(gpu, jobs), "{gpu}");
+    }
+}
+
+/// It may be a partition of any of them.
+#[test]
+fn a_render_node_that_no_driver_lists_leaves_the_owners_of_amd_gpus_unknown() {
+    let node = Node::four().with_amd().job("7", "job_7", &["renderD138"]);
+    assert_eq!(node.owners(), [""; 0]);
+    let snapshot = node.snapshot();
+    let (gpus, jobs) = (Gpus::of(&snapshot), &snapshot.ownership().jobs);
+    assert!(gpus.is_resolved("GPU-0", jobs));
+    assert!(!gpus.is_resolved("GPU-a", jobs) && !gpus.is_resolved("GPU-b", jobs));
+    assert_eq!(gpus.whole("renderD138"), Some(None));
+    assert_eq!(gpus.whole("renderD137"), Some(Some("GPU-b")));
+    // Without AMD GPUs, a render node is that of another device.
+    let nvidia = Node::four().snapshot();
+    let gpus = Gpus::of(&nvidia);
+    assert_eq!(gpus.whole("renderD138"), None);
+    assert_eq!(gpus.whole("nvidia9"), Some(None));
+}
+
+#[test]
+fn a_render_node_that_two_gpus_claim_has_no_owner() {
+    let mut node = Node::default()
+        .with_amd()
+        .job("7", "job_7", &["renderD128", "renderD137"]);
+    node.amd[1].2[1] = "renderD128";
     assert_eq!(node.owners(), [""; 0]);
 }
 

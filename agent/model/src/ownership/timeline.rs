@@ -9,8 +9,9 @@ use std::time::Duration;
 use collectors::Subject;
 use serde::{Deserialize, Serialize};
 
+use super::jobs::device;
 use super::runs::{Allocations, Span};
-use super::{Owner, Ownership, device, jobs_on, share};
+use super::{Owner, Ownership, jobs_on, share};
 use crate::readings::Readings;
 
 /// The time of an event.
@@ -33,8 +34,9 @@ pub(crate) struct Tenure {
     pub(crate) since: Duration,
     /// When the GPU was last read, as time since boot.
     pub(crate) read: Duration,
-    /// The number of its device file.
-    minor: String,
+    /// The names of its device files, and the UUIDs of its instances.
+    #[serde(default)]
+    files: Vec<String>,
 }
 
 /// Owners of GPUs over time.
@@ -130,11 +132,11 @@ impl Timeline {
     }
 
     /// Takes the owners that were `found`, and the earlier ones that `stays` keeps. `read`: the GPUs that were read,
-    /// and their minor numbers.
+    /// and their device files.
     pub(crate) fn settle(
         &mut self,
         found: impl Iterator<Item = Owner>,
-        read: &BTreeMap<String, String>,
+        read: &BTreeMap<String, Vec<String>>,
         at: Duration,
         stays: impl Fn(&str, &Tenure, &Owner) -> bool,
     ) {
@@ -160,16 +162,16 @@ impl Timeline {
 }
 
 impl Tenure {
-    fn of(known: Option<&Self>, mut owners: Vec<Owner>, minor: Option<&String>, at: Duration) -> Self {
+    fn of(known: Option<&Self>, mut owners: Vec<Owner>, files: Option<&Vec<String>>, at: Duration) -> Self {
         owners.sort_by(|a, b| place(a).cmp(&place(b)));
         share(&mut owners);
         let same = known.filter(|known| known.owners.iter().map(place).eq(owners.iter().map(place)));
-        let read = known.filter(|_| minor.is_none()).map(|known| known.read);
+        let read = known.filter(|_| files.is_none()).map(|known| known.read);
         Self {
             since: same.map_or(at, |known| known.since),
             read: read.unwrap_or(at),
-            minor: minor
-                .or_else(|| known.map(|known| &known.minor))
+            files: files
+                .or_else(|| known.map(|known| &known.files))
                 .cloned()
                 .unwrap_or_default(),
             owners,
@@ -183,7 +185,8 @@ impl Tenure {
         gpu: &str,
         mut devices: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> bool {
-        let is_it = |name: &str| name == gpu || device(name).is_some_and(|(minor, _)| minor == self.minor);
+        let has = |name: &str| self.files.iter().any(|own| own == name);
+        let is_it = |name: &str| name == gpu || has(name) || device(name).is_some_and(|(file, ..)| has(file));
         let is_other = |job: &str| self.owners.iter().all(|owner| owner.job != job);
         devices.any(|(job, device)| is_it(device) && is_other(job))
     }

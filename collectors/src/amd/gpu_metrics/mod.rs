@@ -182,6 +182,12 @@ impl<'a> Table<'a> {
         self.revision.format != 1 || self.revision.content < 4
     }
 
+    /// Whether the counter of energy may have 32 bits. The field has 64 from v1.1 on, but some firmware fills 32 of them
+    /// (MI100, Navi 2x).
+    pub const fn has_short_energy(&self) -> bool {
+        self.revision.format == 1 && self.revision.content <= 3
+    }
+
     /// The value of a field, the first one of an array. `None`: this GPU does not report it.
     pub fn get(&self, field: Field) -> Option<u64> {
         self.list(field).next().flatten()

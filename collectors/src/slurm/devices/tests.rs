@@ -116,6 +116,18 @@ fn a_step_that_begins_while_the_program_is_read_does_not_make_it_unknown() {
     assert_eq!(read(&mut owned, &mut kernel), Err(UnknownReason::Failed));
 }
 
+/// Of a node with both vendors. The card beside a render node is no GPU of its own.
+#[test]
+fn render_nodes_are_gpus_and_cards_are_not() {
+    let rules = [(1, true), (128, true), (129, false), (135, true)];
+    let code = with_caps(&[(0, false), (1, true)], 226, &rules);
+    let mut kernel = Fake::with(1, program::NAME, Some(code));
+    assert_eq!(
+        read(&mut DeviceList::default(), &mut kernel),
+        named(&["nvidia1", "renderD128", "renderD135"])
+    );
+}
+
 /// As Slurm 22.05 writes it for 2 slices on one GPU (MultipleFiles): the GPU is allowed, and the device files of
 /// the slices.
 #[test]

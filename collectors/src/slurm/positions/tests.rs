@@ -71,9 +71,9 @@ fn behind_what_is_no_device_no_position_is_known() {
         assert_eq!(error, "/dev/nvidia1: found \"none\", expected a character device");
     }
     // A device of another kind has a position, but is no GPU with a minor number.
-    node.write("dev/nvidia1", "226:128\n");
+    node.write("dev/nvidia1", "226:0\n");
     assert_eq!(node.find(&[2]).unwrap(), ["nvidia2"]);
-    assert!(node.find(&[1]).unwrap_err().contains("found \"226:128\""));
+    assert!(node.find(&[1]).unwrap_err().contains("found \"226:0\""));
     node.write("dev/nvidia1", "195:255\n");
     assert!(node.find(&[1]).is_err(), "nvidiactl");
 }
@@ -105,6 +105,24 @@ fn of_divided_gpus_a_position_is_an_instance_that_the_driver_knows() {
     // Of a GPU that the line does not name, and of none.
     unknown(&[2]);
     unknown(&[3]);
+}
+
+/// Slurm's documentation and its plugin for AMD name render nodes. The card of the same GPU may stand beside it.
+#[test]
+fn a_position_of_an_amd_gpu_is_its_render_nodes() {
+    let node = Node::new(
+        "Name=gpu File=/dev/dri/renderD129\nName=gpu MultipleFiles=/dev/dri/card1,/dev/dri/renderD128\n\
+         Name=gpu MultipleFiles=/dev/dri/renderD130,/dev/dri/renderD131\nName=gpu MultipleFiles=/dev/dri/card1,/dev/nvidia0\n",
+    );
+    for render in 128..132 {
+        node.write(&format!("dev/dri/renderD{render}"), &format!("226:{render}\n"));
+    }
+    node.write("dev/dri/card1", "226:1\n");
+    assert_eq!(node.find(&[0]).unwrap(), ["renderD129"]);
+    assert_eq!(node.find(&[1]).unwrap(), ["renderD128"]);
+    // The partitions of a GPU that is allocated as a whole.
+    assert_eq!(node.find(&[2]).unwrap(), ["renderD130", "renderD131"]);
+    assert!(node.find(&[3]).is_err(), "files of two drivers");
 }
 
 #[test]
