@@ -25,7 +25,7 @@ use testkit::tree;
 
 /// Folders of fixtures/ that belong to no collector: fuzz corpora, Slurm's answers, nodes of the demo, the kernel's strings, the
 /// table of broken sources.
-const NOT_COLLECTORS: [&str; 5] = ["demo", "fuzz", "kernel_strings", "matrix", "scontrol"];
+const NOT_COLLECTORS: [&str; 6] = ["demo", "fleet", "fuzz", "kernel_strings", "matrix", "scontrol"];
 
 fn collector_folders() -> Vec<PathBuf> {
     let all = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures"));

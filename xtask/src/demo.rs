@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use testkit::play::Play;
 use testkit::ports::Port;
 
-use crate::cmd;
+use crate::{cmd, deps};
 use check::Check;
 use fleet::{Expected, Fault};
 pub(crate) use place::Place;
@@ -151,7 +151,13 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
     let (nodes, checks) = match case {
         None => {
             drop(port);
-            (fleet::start(&program, args.listen)?, Checks::Fleet)
+            if args.check {
+                deps::install(&["prometheus"])?;
+            }
+            (
+                fleet::start(&program, args.listen)?,
+                Checks::Fleet(fleet::Check::new()),
+            )
         }
         Some(case) => {
             let place = Place::new(program, listen)?;
@@ -181,7 +187,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
 /// What `--check` looks at.
 enum Checks {
     Node(Check),
-    Fleet,
+    Fleet(fleet::Check),
 }
 
 impl Checks {
@@ -190,7 +196,7 @@ impl Checks {
             Self::Node(check) => nodes
                 .iter()
                 .try_fold(false, |_, node| check.look(&node.place, at)),
-            Self::Fleet => fleet::check(nodes, at),
+            Self::Fleet(check) => check.look(nodes, at),
         }
     }
 }
@@ -236,7 +242,7 @@ fn show(nodes: &mut [Node], mut checks: Checks, check: bool, waker: &SignalFd) -
             }
         } else if nodes.iter().all(|node| node.place.serves()) {
             match (&checks, &*nodes) {
-                (Checks::Node(_), [node]) => node.place.print_where_to_look(),
+                (Checks::Node(_), [node]) => node.place.print_where_to_look(node.length())?,
                 _ => {
                     let made = fleet::prometheus(nodes)?;
                     fleet::print_where_to_look(nodes, &made);

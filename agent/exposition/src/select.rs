@@ -1,11 +1,16 @@
 //! The selection of a request: `?tier=`, `collect[]=`, `exclude[]=`, and the configured defaults.
 
+use collectors::settings::nearest;
 use collectors::{Metric, Tier};
 
 use model::filter::{Filter, OWN};
 
 use super::tier;
 use crate::Defaults;
+
+/// Names that a query may have.
+const PARAMETERS: [&str; 3] = ["tier", "collect[]", "exclude[]"];
+const TIERS: [&str; 3] = ["core", "detail", "debug"];
 
 /// The selection of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +35,11 @@ impl Selection {
             match key.as_str() {
                 "tier" => {
                     let tier = tier(&value).ok_or_else(|| {
-                        format!("tier: found {}, expected core, detail or debug", quote(&value))
+                        let found = quote(&value);
+                        match nearest(&value, TIERS.into_iter()) {
+                            Some(meant) => format!("tier: found {found}, did you mean {meant}?"),
+                            None => format!("tier: found {found}, expected core, detail or debug"),
+                        }
                     })?;
                     if wanted.replace(tier).is_some_and(|before| before != tier) {
                         return Err("tier: found two, expected one".to_owned());
@@ -40,9 +49,10 @@ impl Selection {
                 "exclude[]" => exclude.push(collector(&key, value, known)?),
                 _ => {
                     let found = quote(&key);
-                    return Err(format!(
-                        "unknown parameter {found}, expected tier, collect[] or exclude[]"
-                    ));
+                    return Err(match nearest(&key, PARAMETERS.into_iter()) {
+                        Some(meant) => format!("unknown parameter {found}, did you mean {meant}?"),
+                        None => format!("unknown parameter {found}, expected tier, collect[] or exclude[]"),
+                    });
                 }
             }
         }
@@ -62,11 +72,14 @@ fn collector(key: &str, name: String, known: &[&str]) -> Result<String, String> 
     if name == OWN || known.contains(&name.as_str()) {
         return Ok(name);
     }
-    let known = known.join(", ");
-    Err(format!(
-        "{key}: unknown collector {}, expected one of {known}, {OWN}",
-        quote(&name)
-    ))
+    let found = quote(&name);
+    Err(match nearest(&name, known.iter().copied().chain([OWN])) {
+        Some(meant) => format!("{key}: unknown collector {found}, did you mean {meant}?"),
+        None => format!(
+            "{key}: unknown collector {found}, expected one of {}, {OWN}",
+            known.join(", ")
+        ),
+    })
 }
 
 /// Undoes percent-encoding, and `+` for a space.

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use collectors::runner::{Operation, Reading, Runner};
+use collectors::settings::nearest;
 use collectors::sys::{boot, task};
 use collectors::{Block, COLLECTORS, Env, Settings, Spec};
 
@@ -103,7 +104,10 @@ impl Plan {
         for name in args.only.iter().chain(&args.exclude) {
             if collectors::collector(name).is_none() {
                 let known: Vec<&str> = COLLECTORS.iter().map(|s| s.name).collect();
-                anyhow::bail!("unknown collector {name}, expected one of {}", known.join(", "));
+                match nearest(name, known.iter().copied()) {
+                    Some(meant) => anyhow::bail!("unknown collector {name}, did you mean {meant}?"),
+                    None => anyhow::bail!("unknown collector {name}, expected one of {}", known.join(", ")),
+                }
             }
         }
         let env = args.sysroot.as_ref().map_or_else(Env::default, Env::with_sysroot);
@@ -157,7 +161,10 @@ fn known_page(name: &str) -> anyhow::Result<&'static str> {
         } else {
             pages.join(", ")
         };
-        anyhow::anyhow!("unknown page {name}, expected one of: {there}")
+        match nearest(name, pages.iter().copied()) {
+            Some(meant) => anyhow::anyhow!("unknown page {name}, did you mean {meant}?"),
+            None => anyhow::anyhow!("unknown page {name}, expected one of: {there}"),
+        }
     })
 }
 

@@ -15,6 +15,24 @@ fn the_command_line_is_consistent() {
 }
 
 #[test]
+fn a_mistyped_subcommand_or_flag_is_answered_with_the_one_that_was_meant() {
+    for (line, meant) in [
+        (&["statsu"][..], "status"),
+        (&["config", "chkec"], "check"),
+        (&["run", "--listne", "127.0.0.1:0"], "--listen"),
+        (&["status", "--jsn"], "--json"),
+        (&["check", "--format", "nagois"], "nagios"),
+    ] {
+        let words = ["nodewarden"].iter().chain(line);
+        let error = Cli::try_parse_from(words).unwrap_err().to_string();
+        assert!(
+            error.contains("similar") && error.contains(meant),
+            "{line:?}: {error}"
+        );
+    }
+}
+
+#[test]
 fn what_a_process_passes_to_itself_is_not_read_here() {
     let cli = Cli::try_parse_from(["nodewarden", "worker", "kernel", "--build", "x", "-v"]).unwrap();
     let Command::Worker(passed) = cli.command else {

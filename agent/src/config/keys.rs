@@ -156,7 +156,7 @@ collectors::keys! {
     GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]", since "0.1.0",
         "PCI addresses of the GPUs that must exist. Empty: no per-address check.";
     XIDS = "health.xids": Kind::Path, example "\"/etc/nodewarden/xids.toml\"", since "0.1.0",
-        "File whose rows replace rows of the built-in table of Xids.";
+        "File whose rows replace rows of the built-in table of Xids. An example is in\n/usr/share/doc/nodewarden/examples.";
     OPERATORS = "health.operators": Kind::List { what: "an array of user names", of: &Kind::Text {
             what: "a user name or uid",
             fits: |text| plain(text, 64, b"_.-@$\\") && !text.starts_with('-'),

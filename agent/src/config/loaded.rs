@@ -192,6 +192,45 @@ mod tests {
         assert_eq!(origin.arguments(), ["--config", expected.to_str().unwrap()]);
     }
 
+    /// A line of the example, without the mark of a row that is not in force.
+    fn key(line: &str) -> &str {
+        line.strip_prefix('#')
+            .filter(|rest| !rest.is_empty() && !rest.starts_with(' '))
+            .unwrap_or(line)
+    }
+
+    /// What `nodewarden config check` reads, with the drop-in's file of rows in this repository, also with every example in force.
+    #[test]
+    fn the_shipped_example_of_xids_is_accepted_and_replaces_rows() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/examples");
+        let drop_in = fs::read_to_string(examples.join("20-xids.toml")).unwrap();
+        let rows = fs::read_to_string(examples.join("xids.toml")).unwrap();
+        let all: String = rows.lines().map(|line| key(line).to_owned() + "\n").collect();
+        let built_in = health::xids::Table::built_in().unwrap();
+        for (text, codes) in [(&rows, &[94][..]), (&all, &[94, 92])] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("xids.toml");
+            fs::write(&path, text).unwrap();
+            assert!(drop_in.contains("/etc/nodewarden/xids.toml\""), "{drop_in}");
+            let drop_in = drop_in.replace("/etc/nodewarden/xids.toml\"", &format!("{}\"", path.display()));
+            fs::create_dir(dir.path().join("conf.d")).unwrap();
+            fs::write(dir.path().join("conf.d/20-xids.toml"), drop_in).unwrap();
+            let main = dir.path().join("nodewarden.toml");
+            fs::write(&main, "").unwrap();
+            let read = read(Some(&main), &[]).unwrap();
+            let policy = read.loaded.policy().unwrap();
+            let table = &policy.site.xids;
+            let changed: Vec<u32> = table
+                .rows()
+                .filter(|row| built_in.row(row.code) != Some(row))
+                .map(|row| row.code)
+                .collect();
+            let mut codes = codes.to_vec();
+            codes.sort_unstable();
+            assert_eq!(changed, codes);
+        }
+    }
+
     #[test]
     fn the_last_start_is_known_absent_or_unknown_for_a_reason() {
         let run = tempfile::tempdir().unwrap();

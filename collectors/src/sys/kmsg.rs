@@ -48,7 +48,7 @@ impl Kmsg {
     /// Opens a kernel log at its oldest record. A file or a FIFO in its place holds one record per line.
     ///
     /// # Errors
-    /// [`Error::Denied`] if `CAP_SYSLOG` is missing, [`Error::Io`] for any other error.
+    /// [`Error::Denied`] if `CAP_SYSLOG` or a container's device rule is missing, [`Error::Io`] for any other error.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = OpenOptions::new()
             .read(true)
@@ -159,11 +159,33 @@ fn open_error(path: &Path, e: std::io::Error) -> Error {
     if denied {
         Error::Denied {
             what: format!("open {}", path.display()),
-            missing: "CAP_SYSLOG",
+            missing: missing(has_syslog()),
         }
     } else {
         Error::io(path, e)
     }
+}
+
+/// The right without which the kernel refuses. It asks for one capability; with it, the refusal is a device rule's.
+const fn missing(has_capability: bool) -> &'static str {
+    if has_capability {
+        "device rule of the container for /dev/kmsg (podman: --device=/dev/kmsg:/dev/kmsg:r, Kubernetes: privileged: true)"
+    } else {
+        "CAP_SYSLOG"
+    }
+}
+
+/// Whether this process has CAP_SYSLOG. An answer that is refused counts as no.
+#[allow(unsafe_code, reason = "neither std nor nix has capget(2)")]
+fn has_syslog() -> bool {
+    const VERSION_3: u32 = 0x2008_0522;
+    const CAP_SYSLOG: u32 = 34;
+    let header = [VERSION_3, 0];
+    // Effective, permitted and inheritable of the capabilities 0 to 31, then of 32 to 63.
+    let mut data = [0_u32; 6];
+    // SAFETY: header and data have the size and layout of linux/capability.h for version 3 and live over the call.
+    let result = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), data.as_mut_ptr()) };
+    result == 0 && data[3] & (1 << (CAP_SYSLOG - 32)) != 0
 }
 
 /// Splits bytes into records: one per line. Continuation lines, which begin with a space, carry the record's

@@ -8,7 +8,8 @@ use crate::cell;
 
 const HEAD: &str = "# Xids
 
-Made by `cargo xtask docs` from `agent/health/src/xids.toml`; do not edit. A site replaces single rows with `health.xids`.
+Made by `cargo xtask docs` from `agent/health/src/xids.toml`; do not edit. A site replaces whole rows with `health.xids`:
+[Rows of the site](#rows-of-the-site).
 
 The driver's own verdict (Xid 154) has precedence over this table. nodewarden counts codes without a row; they never drain.
 The responses that begin with `drain` take the node out of service, if the mode of the check `xid` allows it.
@@ -25,11 +26,31 @@ incident with `nodewarden clear`.
 |---|---|---|---|---|---|
 ";
 
+const TAIL: &str = "
+## Rows of the site
+
+The package has an example in `/usr/share/doc/nodewarden/examples` (`packaging/examples` in the source): a drop-in, and a file of rows with
+the meaning of each key.
+
+```sh
+cd /usr/share/doc/nodewarden/examples
+cp xids.toml /etc/nodewarden/
+cp 20-xids.toml /etc/nodewarden/conf.d/
+editor /etc/nodewarden/xids.toml
+nodewarden config check            # names file and line of an error
+systemctl reload nodewarden
+```
+
+A row of the file replaces the whole built-in row of its code, and adds one for a code without a row. nodewarden reads the file at the start
+and at each reload. `nodewarden why` shows the meaning of the site's row.
+";
+
 pub(crate) fn page() -> anyhow::Result<String> {
     let mut out = HEAD.to_owned();
     for xid in Table::built_in().map_err(|e| anyhow::anyhow!("{e}"))?.rows() {
         out.push_str(&row(xid));
     }
+    out.push_str(TAIL);
     Ok(out)
 }
 

@@ -89,6 +89,32 @@ unless on (cluster, instance)
             }),
         },
         Alert {
+            name: "NodewardenDeviceDown",
+            expr: "(nodewarden_device_up == 0)
+unless on (cluster, instance, subject_kind, subject)
+  nodewarden_incident_info",
+            lasts: "15m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }}: {{ $labels.subject_kind }} {{ $labels.subject }} cannot be read",
+            description: "Collector {{ $labels.collector }} on {{ $labels.instance }} has not read {{ $labels.subject_kind }} {{ $labels.subject }} for 15 min, and no incident names it. Faults of this device are not found.",
+            act: "`nodewarden status` names the reason, as does `nodewarden_device_error_info`. docs/operations/troubleshooting.md says what to do for each. A reading that does not return is an incident after 5 min: runbook reading-blocked.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[(
+                    r#"nodewarden_device_up{cluster="c",instance="n1",collector="rdma",subject_kind="rdma_port",subject="mlx5_0/1"}"#,
+                    "0x30",
+                )],
+                at: "20m",
+            },
+            silent: Some(Case {
+                input: &[(
+                    r#"nodewarden_device_up{cluster="c",instance="n1",collector="rdma",subject_kind="rdma_port",subject="mlx5_0/1"}"#,
+                    "0x10 1x20",
+                )],
+                at: "20m",
+            }),
+        },
+        Alert {
             name: "NodewardenWorkerStuck",
             expr: "nodewarden_worker_stuck_slots > 0",
             lasts: "30m",
@@ -243,6 +269,24 @@ unless on (cluster, instance)
         },
     ],
     further: &[
+        FurtherCase {
+            alert: "NodewardenDeviceDown",
+            about: "an incident names the device: it has an alert of its own.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_device_up{cluster="c",instance="n1",collector="nvidia",subject_kind="gpu",subject="GPU-a"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="gpu-missing",subject_kind="gpu",subject="GPU-a"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "20m",
+            },
+            expected: Expected::Firing(0),
+        },
         FurtherCase {
             alert: "NodewardenMissing",
             about: "a faulty node that a person drained, switched off for hours.",

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Dashboard, Kind, Panel, Variable, json};
+use super::{Dashboard, Kind, Panel, Variable, json, recipes};
 use crate::alerts::{core_metrics, metrics, records};
 
 /// The problems of the table. `public`: docs/public-interface.txt.
@@ -60,6 +60,14 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
         }
         problems.extend(overlaps(dashboard));
     }
+    for recipe in recipes::RECIPES {
+        for metric in metrics(recipe.expr) {
+            // The names of recording rules have a colon; `demo fleet --check` runs them.
+            if !(core.contains(metric) || metric.contains(':')) {
+                problems.push(format!("{}: {metric} is no core metric", recipe.question));
+            }
+        }
+    }
     problems
 }
 
@@ -95,7 +103,12 @@ fn overlaps(dashboard: &Dashboard) -> Vec<String> {
 
 /// A query as promtool reads it: everything is selected.
 pub(super) fn whole(expr: &str) -> String {
-    let mut text = json::query(expr);
+    filled(&json::query(expr))
+}
+
+/// A query of a file, with values in place of its variables.
+pub(super) fn filled(query: &str) -> String {
+    let mut text = query.to_owned();
     for (variable, value) in [
         ("$__rate_interval", "5m"),
         ("$__range_s", "3600"),
@@ -114,8 +127,9 @@ pub(super) fn whole(expr: &str) -> String {
 pub(super) fn as_rules(all: &[&Dashboard]) -> String {
     let mut out = String::from("groups:\n  - name: queries\n    rules:\n");
     let queries = all.iter().flat_map(|d| panels(d)).flat_map(|panel| panel.queries);
-    for (number, (expr, _)) in queries.enumerate() {
-        let text = Value::from(whole(expr));
+    let recipes = recipes::RECIPES.iter().map(|recipe| recipe.expr.to_owned());
+    for (number, text) in queries.map(|(expr, _)| whole(expr)).chain(recipes).enumerate() {
+        let text = Value::from(text);
         writeln!(out, "      - record: query:number{number}\n        expr: {text}").ok();
     }
     out

@@ -1,4 +1,5 @@
-//! `cargo xtask dashboards`: writes the Grafana dashboards from one table, and has promtool parse and test their queries.
+//! `cargo xtask dashboards`: writes the Grafana dashboards and the document of queries from tables, and has promtool parse and
+//! test them.
 
 mod cases;
 mod check;
@@ -6,7 +7,9 @@ mod fabric;
 mod fleet;
 mod gpu;
 mod json;
+mod live;
 mod node;
+mod recipes;
 mod storage;
 
 use std::fs;
@@ -15,6 +18,8 @@ use std::io::Write as _;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{cmd, deps};
+
+pub(crate) use live::problems;
 
 /// A dashboard.
 struct Dashboard {
@@ -87,9 +92,15 @@ pub(crate) fn run(check: bool) -> Result<()> {
     let public = fs::read_to_string(root.join("docs/public-interface.txt"))?;
     let problems = check::problems(DASHBOARDS, &public);
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    live::unknown()?;
+    let mut files = vec![(recipes::DOCUMENT.to_owned(), recipes::document())];
     for dashboard in DASHBOARDS {
-        let name = format!("dashboards/{}.json", dashboard.uid);
-        let text = json::text(dashboard)?;
+        files.push((
+            format!("dashboards/{}.json", dashboard.uid),
+            json::text(dashboard)?,
+        ));
+    }
+    for (name, text) in files {
         let path = root.join(&name);
         if !check {
             fs::write(&path, text).with_context(|| name.clone())?;

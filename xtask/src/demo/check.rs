@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use testkit::exposition::{self, Sample};
 
-use super::place::{COMMANDS, Place};
+use super::place::{self, Place};
 
 /// Time after the recording's end until which all checks must pass.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -36,8 +36,8 @@ impl Check {
         };
         let moved = rising(first, &samples);
         if is_broken(&samples) && moved > 0 {
-            pages(place)?;
-            commands(place)?;
+            pages(place, first)?;
+            commands(place, first)?;
             jobs(place, &samples)?;
             println!(
                 "\nchecked: {series} series in the core tier and {filesystems} of filesystems, {moved} counters increased, incident open, commands work"
@@ -71,8 +71,11 @@ fn rising(first: &[Sample], now: &[Sample]) -> usize {
     now.iter().filter(counter).filter(risen).count()
 }
 
-fn pages(place: &Place) -> Result<()> {
-    ensure!(place.pages().count() >= 3, "fewer than 3 pages answer");
+/// Every printed page answers. `first`: the page when they were printed.
+fn pages(place: &Place, first: &[Sample]) -> Result<()> {
+    for (what, page) in place::pages(first) {
+        ensure!(!place.get(page).context(what)?.is_empty(), "{page} is empty");
+    }
     exposition::check(&place.get("/metrics?tier=detail")?)?;
     Ok(())
 }
@@ -92,19 +95,19 @@ fn jobs(place: &Place, samples: &[Sample]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the printed commands that end without Ctrl-C.
-fn commands(place: &Place) -> Result<()> {
-    for (words, code) in COMMANDS.iter().filter(|(words, _)| !words.contains("--watch")) {
-        let output = place
-            .subcommand(words)
-            .output()
-            .with_context(|| words.to_string())?;
+/// Runs the printed commands that end without Ctrl-C. `first`: the page when they were printed.
+fn commands(place: &Place, first: &[Sample]) -> Result<()> {
+    let printed = place::commands(first);
+    for words in printed.iter().filter(|words| !words.contains("--watch")) {
+        // After the fault the verdict is unhealthy.
+        let code = i32::from(words == "check");
+        let output = place.subcommand(words).output().with_context(|| words.clone())?;
         let (out, err) = (
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr),
         );
         ensure!(
-            output.status.code() == Some(*code) && !out.trim().is_empty(),
+            output.status.code() == Some(code) && !out.trim().is_empty(),
             "`nodewarden {words}`: {}, expected {code}\n{out}{err}",
             output.status
         );

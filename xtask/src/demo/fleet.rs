@@ -7,18 +7,23 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::exposition;
 use testkit::play::Play;
+use testkit::prometheus::{Prometheus, PrometheusOptions, Target};
 
 use super::place::Place;
 use super::{Node, recording};
-use crate::cmd;
+use crate::{cmd, dashboards};
 
 /// The nodes and their faults.
 const TABLE: &str = include_str!("fleet.toml");
-/// Time after the last fault until which each node must show its own.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time after the last fault until which each node must show its own, and every query have an answer: mounts, Ethernet statistics
+/// and drives are read once a minute or less often, and a rate needs two readings.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// Interval of Prometheus.
+const SCRAPES: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +36,8 @@ struct Fleet {
 struct Row {
     name: String,
     recording: String,
+    /// A folder below fixtures/ whose files are appended to those of the recording.
+    with: Option<String>,
     /// Number of steps that are played; all if absent, with the recording's own fault.
     steps: Option<usize>,
     #[serde(default)]
@@ -89,7 +96,14 @@ pub(super) fn start(program: &Path, listen: SocketAddr) -> Result<Vec<Node>> {
         let address = SocketAddr::new(listen.ip(), port.context("the ports go beyond 65535")?);
         let (address, port) = super::free(if listen.port() == 0 { listen } else { address })?;
         let place = Place::new(program.to_owned(), address)?;
-        let mut play = Play::open(&recording(&row.recording)?, &place.node())?;
+        let mut case = recording(&row.recording)?;
+        let joined;
+        if let Some(further) = &row.with {
+            joined = tempfile::tempdir()?;
+            join(&case, &cmd::root().join("fixtures").join(further), joined.path())?;
+            case = joined.path().to_owned();
+        }
+        let mut play = Play::open(&case, &place.node())?;
         if let Some(steps) = row.steps {
             play.keep(steps)?;
         }
@@ -104,6 +118,47 @@ pub(super) fn start(program: &Path, listen: SocketAddr) -> Result<Vec<Node>> {
         nodes.push(Node::start(row.name, place, play, faults, expected, port)?);
     }
     Ok(nodes)
+}
+
+/// Copies a recording, and appends to each of its files that of the same name in `further`.
+fn join(recording: &Path, further: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(recording)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default();
+        if path.is_dir() {
+            join(&path, &further.join(name), &to.join(name))?;
+            continue;
+        }
+        let mut content = fs::read(&path)?;
+        let more = further.join(name);
+        if more.is_file() {
+            content.extend(fs::read(&more)?);
+        }
+        fs::write(to.join(name), content)?;
+    }
+    Ok(())
+}
+
+/// Prometheus for the nodes, with the project's rules.
+fn scraper(nodes: &[Node]) -> Result<Prometheus> {
+    let targets: Vec<Value> = nodes
+        .iter()
+        .map(|node| {
+            let labels = json!({ "instance": node.name, "cluster": "demo" });
+            json!({ "targets": [node.place.address().to_string()], "labels": labels })
+        })
+        .collect();
+    let mut target = Target::new("nodewarden", "");
+    target.client.insert("static_configs".to_owned(), targets.into());
+    let alerts = cmd::root().join("alerts");
+    Prometheus::start(&PrometheusOptions {
+        targets: vec![target],
+        interval: SCRAPES,
+        rules: ["nodewarden.rules.yml", "jobs.rules.yml"]
+            .map(|name| alerts.join(name))
+            .to_vec(),
+    })
 }
 
 /// A configuration of Prometheus for the nodes, with the project's rules.
@@ -144,8 +199,57 @@ pub(super) fn print_where_to_look(nodes: &[Node], config: &TempDir) {
     println!("\nTheir time runs from now on. Ctrl-C ends them and removes their files.\n");
 }
 
-/// Checks of the fleet: every node serves, each fault is an open incident, and nodes without one have none.
-pub(super) fn check(nodes: &[Node], at: Duration) -> Result<bool> {
+/// What `--check` looks at: each fault is an incident, and every query of the dashboards and of promql.md has an answer.
+pub(super) struct Check {
+    /// `None` until the first look.
+    prometheus: Option<Prometheus>,
+    /// When the queries are asked again.
+    next: Duration,
+}
+
+impl Check {
+    pub(super) const fn new() -> Self {
+        Self {
+            prometheus: None,
+            next: Duration::ZERO,
+        }
+    }
+
+    /// Returns whether everything has passed.
+    pub(super) fn look(&mut self, nodes: &[Node], at: Duration) -> Result<bool> {
+        if self.prometheus.is_none() {
+            self.prometheus = Some(scraper(nodes)?);
+        }
+        let prometheus = self.prometheus.as_ref().context("no Prometheus")?;
+        let last = nodes.iter().map(Node::length).max().unwrap_or_default();
+        let late = at > last + PATIENCE;
+        let waiting = without_incident(nodes)?;
+        ensure!(
+            waiting.is_empty() || !late,
+            "no incident after {} s: {}",
+            at.as_secs(),
+            waiting.join(" ")
+        );
+        // Rates and increases need a while, of which a query says nothing.
+        if !waiting.is_empty() || at < last || at < self.next {
+            return Ok(false);
+        }
+        self.next = at + 2 * SCRAPES;
+        let (queries, problems) = dashboards::problems(prometheus)?;
+        ensure!(problems.is_empty() || !late, "{}", problems.join("\n"));
+        if !problems.is_empty() {
+            return Ok(false);
+        }
+        println!(
+            "\nchecked: {} nodes, an incident on each with a fault and on no other; {queries} queries of the dashboards and of promql.md",
+            nodes.len()
+        );
+        Ok(true)
+    }
+}
+
+/// The nodes whose incident is still to come.
+fn without_incident(nodes: &[Node]) -> Result<Vec<&str>> {
     let mut waiting = Vec::new();
     for node in nodes {
         let page = exposition::check(&node.place.get("/metrics")?)?;
@@ -158,19 +262,5 @@ pub(super) fn check(nodes: &[Node], at: Duration) -> Result<bool> {
             Expected::Incident | Expected::Either => {}
         }
     }
-    let last = nodes.iter().map(Node::length).max().unwrap_or_default();
-    ensure!(
-        waiting.is_empty() || at < last + PATIENCE,
-        "no incident after {} s: {}",
-        at.as_secs(),
-        waiting.join(" ")
-    );
-    let is_done = waiting.is_empty() && at >= last;
-    if is_done {
-        println!(
-            "\nchecked: {} nodes, an incident on each with a fault and on no other",
-            nodes.len()
-        );
-    }
-    Ok(is_done)
+    Ok(waiting)
 }

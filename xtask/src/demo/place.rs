@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tempfile::TempDir;
+use testkit::exposition::{self, Sample};
 use testkit::http::{self, Response};
 
 use crate::cmd;
@@ -16,24 +17,41 @@ use crate::cmd;
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Pages to open, with descriptions. Only pages that answer are printed.
+/// Pages to open, with descriptions.
 const PAGES: &[(&str, &str)] = &[
     ("status page", "/"),
     ("status, JSON", "/api/v1/status"),
     ("metrics", "/metrics"),
     ("in detail", "/metrics?tier=detail"),
-    ("as DCGM's", "/metrics/dcgm"),
-    ("as gpfs_exporter's", "/metrics/gpfs_exporter"),
 ];
 
-/// Commands to try, with their exit codes after the fault.
-pub(super) const COMMANDS: &[(&str, i32)] = &[
-    ("status", 0),
-    ("status --watch", 0),
-    ("why", 0),
-    ("job", 0),
-    ("job 4711", 0),
-    ("check", 1),
+/// Pages of other exporters, and a series of a node for which they have content. They are not opened to see it: each page that was
+/// scraped has series of its own.
+const EXPORTERS: &[(&str, &str, &str, &str)] = &[
+    ("as DCGM's", "/metrics/dcgm", "gpu_info", "nvidia"),
+    ("as AMD's", "/metrics/amd", "gpu_info", "amd"),
+    (
+        "as node_exporter's",
+        "/metrics/node_exporter",
+        "rdma_port_state",
+        "",
+    ),
+    (
+        "as gpfs_exporter's",
+        "/metrics/gpfs_exporter",
+        "gpfs_daemon_up",
+        "",
+    ),
+];
+
+/// What a node has, in words, and a metric with one series for each.
+const DEVICES: &[(&str, &str)] = &[
+    ("GPUs", "gpu_up"),
+    ("RDMA ports", "rdma_port_state"),
+    ("mounted filesystems", "mount_size_bytes"),
+    ("Lustre clients", "lustre_client_info"),
+    ("NVMe controllers", "nvme_info"),
+    ("jobs", "slurm_job_info"),
 ];
 
 /// A folder with a node, and the daemon on it.
@@ -117,21 +135,129 @@ impl Place {
         self.get("/-/ready").is_ok()
     }
 
-    /// The pages that answer.
-    pub(super) fn pages(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        PAGES.iter().copied().filter(|(_, page)| self.get(page).is_ok())
-    }
-
-    pub(super) fn print_where_to_look(&self) {
-        println!("\nA recorded node. Nothing here touches this machine's hardware or its Slurm.\n");
-        for (what, page) in self.pages() {
-            println!("  {what:14} {}{page}", self.origin());
+    /// Prints what this recording has and what to try with it. `length`: duration of its changes.
+    pub(super) fn print_where_to_look(&self, length: Duration) -> Result<()> {
+        let samples = exposition::check(&self.get("/metrics")?)?;
+        println!("\nA recorded node. Nothing here touches this machine's hardware or its Slurm.");
+        println!("{}. {}\n", devices(&samples), changes(length));
+        for (what, page) in pages(&samples) {
+            println!("  {what:18} {}{page}", self.origin());
         }
         println!();
-        for (words, _) in COMMANDS {
+        for words in commands(&samples) {
             let (program, run) = (self.program.display(), self.run_dir());
             println!("  {program} {words} --run-dir {}", run.display());
         }
         println!("\nIts time runs from now on. Ctrl-C ends it and removes its files.\n");
+        Ok(())
+    }
+}
+
+/// `GPUs: 8, RDMA ports: 10`.
+fn devices(samples: &[Sample]) -> String {
+    let count = |metric: &str| samples.iter().filter(|s| s.name == metric).count();
+    let found: Vec<String> = DEVICES
+        .iter()
+        .map(|(words, metric)| (words, count(metric)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(words, count)| format!("{words}: {count}"))
+        .collect();
+    if found.is_empty() {
+        return "Kernel log and host only".to_owned();
+    }
+    found.join(", ")
+}
+
+fn changes(length: Duration) -> String {
+    if length.is_zero() {
+        return "Its state does not change.".to_owned();
+    }
+    format!("Its recorded changes take {} s.", length.as_secs())
+}
+
+/// Pages with content on this node.
+pub(super) fn pages(samples: &[Sample]) -> Vec<(&'static str, &'static str)> {
+    let has = |metric: &str, vendor: &str| {
+        let mut of = samples.iter().filter(|s| s.name == metric);
+        of.any(|s| vendor.is_empty() || s.labels.get("vendor").is_some_and(|found| found == vendor))
+    };
+    let exporters = EXPORTERS
+        .iter()
+        .filter(|(_, _, metric, vendor)| has(metric, vendor));
+    let mut list = PAGES.to_vec();
+    list.extend(exporters.map(|(what, page, ..)| (*what, *page)));
+    list
+}
+
+/// Commands that show something on this node.
+pub(super) fn commands(samples: &[Sample]) -> Vec<String> {
+    let mut list = ["status", "status --watch", "why", "check"]
+        .map(str::to_owned)
+        .to_vec();
+    let jobs = samples.iter().filter(|s| s.name == "slurm_job_info");
+    if let Some(first) = jobs.filter_map(|s| s.labels.get("jobid")).min() {
+        list.extend(["job".to_owned(), format!("job {first}")]);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(name: &str, label: (&str, &str)) -> Sample {
+        let labels = [(label.0.to_owned(), label.1.to_owned())].into();
+        Sample {
+            name: name.to_owned(),
+            labels,
+            value: 1.0,
+            timestamp: None,
+        }
+    }
+
+    #[test]
+    fn only_a_node_with_jobs_gets_commands_about_jobs_and_the_first_of_its_own() {
+        let gpu = sample("gpu_up", ("gpu", "a"));
+        assert!(
+            !commands(std::slice::from_ref(&gpu))
+                .iter()
+                .any(|words| words.starts_with("job"))
+        );
+        assert_eq!(devices(std::slice::from_ref(&gpu)), "GPUs: 1");
+        let jobs = [
+            gpu,
+            sample("slurm_job_info", ("jobid", "4712")),
+            sample("slurm_job_info", ("jobid", "4711")),
+        ];
+        assert!(commands(&jobs).contains(&"job 4711".to_owned()));
+        assert_eq!(devices(&jobs), "GPUs: 1, jobs: 2");
+        assert_eq!(devices(&[]), "Kernel log and host only");
+    }
+
+    #[test]
+    fn a_page_of_an_exporter_is_shown_on_a_node_with_its_devices() {
+        let shown = |samples: &[Sample]| -> Vec<&str> {
+            pages(samples)
+                .iter()
+                .skip(PAGES.len())
+                .map(|(_, page)| *page)
+                .collect()
+        };
+        assert_eq!(shown(&[]), [""; 0]);
+        assert_eq!(shown(&[sample("gpu_info", ("vendor", "amd"))]), ["/metrics/amd"]);
+        let node = [
+            sample("gpu_info", ("vendor", "nvidia")),
+            sample("rdma_port_state", ("device", "mlx5_0")),
+        ];
+        assert_eq!(shown(&node), ["/metrics/dcgm", "/metrics/node_exporter"]);
+    }
+
+    #[test]
+    fn a_recording_without_steps_does_not_change() {
+        assert_eq!(changes(Duration::ZERO), "Its state does not change.");
+        assert_eq!(
+            changes(Duration::from_secs(18)),
+            "Its recorded changes take 18 s."
+        );
     }
 }

@@ -113,6 +113,14 @@ const FILES: &[(&str, &str)] = &[
         "packaging/nodewarden.toml.example",
         "etc/nodewarden/nodewarden.toml",
     ),
+    (
+        "packaging/examples/20-xids.toml",
+        "usr/share/doc/nodewarden/examples/20-xids.toml",
+    ),
+    (
+        "packaging/examples/xids.toml",
+        "usr/share/doc/nodewarden/examples/xids.toml",
+    ),
     ("packaging/healthcheck", HEALTHCHECK),
     (
         "alerts/jobs.rules.yml",

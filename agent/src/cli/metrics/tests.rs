@@ -108,3 +108,14 @@ fn the_help_names_every_page() {
         assert!(help.contains(page), "{page}: {help}");
     }
 }
+
+#[test]
+fn a_mistyped_page_is_answered_with_the_one_that_was_meant() {
+    let why = |name| known_page(name).unwrap_err().to_string();
+    assert_eq!(why("dcmg"), "unknown page dcmg, did you mean dcgm?");
+    assert!(
+        why("prometheus").contains("expected one of: "),
+        "{}",
+        why("prometheus")
+    );
+}
