@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod gpfs;
 pub mod gpu;
 pub mod host;
+pub mod inline;
 pub mod kernel_log;
 pub mod lustre;
 pub mod metric;
@@ -40,7 +41,7 @@ pub use domain::{DOMAINS, Domain};
 pub use env::Env;
 pub use error::Error;
 pub use event::{BootId, Cursor, Event, EventBody, EventKind, Events, PciAddress};
-pub use metric::{Alias, Buckets, Join, Kind, Metric, Tier, Unit};
+pub use metric::{Alias, Buckets, Join, Joined, Kind, Metric, Tier, Unit};
 pub use settings::{Key, Settings};
 pub use subject::{Subject, SubjectKind};
 

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::inline::{Pairs, Text};
+
 /// What a value means over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -108,28 +110,29 @@ pub enum Tier {
     Private,
 }
 
-/// How a compatibility page shows a metric: as another exporter names it, labels it and counts it.
+/// How a compatibility page shows a metric: as another exporter names it, labels it and counts it. Without a pointer: there are
+/// hundreds of these rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alias {
     /// The page: `node_exporter` is served at `/metrics/node_exporter`.
-    pub page: &'static str,
+    pub page: Text<15>,
     /// The other exporter's name.
-    pub name: &'static str,
+    pub name: Text<71>,
     /// What the other exporter says that it is.
     pub kind: Kind,
     /// Their label and ours, in their order. A label of ours that is not listed is left out.
-    pub labels: &'static [(&'static str, &'static str)],
+    pub labels: Pairs<95>,
     /// Their labels with a constant value, after those.
-    pub fixed: &'static [(&'static str, &'static str)],
+    pub fixed: Pairs<47>,
     /// What our value is multiplied by. 1 keeps whole numbers exact.
     pub scale: f64,
     /// Their value is a whole number: ours is rounded after it was multiplied.
     pub whole: bool,
     /// Only series with these labels of ours are shown.
-    pub only: &'static [(&'static str, &'static str)],
+    pub only: Pairs<79>,
     /// Labels of theirs that stand on another series of ours. A series of a device without that other one is not shown: the
     /// other exporter has no such device.
-    pub join: Option<&'static Join>,
+    pub join: Option<Joined>,
 }
 
 impl Alias {
@@ -141,17 +144,26 @@ impl Alias {
         labels: &'static [(&'static str, &'static str)],
     ) -> Self {
         Self {
-            page,
-            name,
+            page: Text::new(page),
+            name: Text::new(name),
             kind,
-            labels,
-            fixed: &[],
+            labels: Pairs::new(labels),
+            fixed: Pairs::EMPTY,
             scale: 1.0,
             whole: false,
-            only: &[],
+            only: Pairs::EMPTY,
             join: None,
         }
     }
+}
+
+/// The row of joined labels of an alias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// Those of dcgm-exporter.
+    Dcgm,
+    /// Those of AMD's device-metrics-exporter.
+    Amd,
 }
 
 /// Labels that another exporter puts on every series and we on one info series of the same device.
@@ -163,12 +175,6 @@ pub struct Join {
     pub by: &'static [&'static str],
     /// Their label and that of the info metric. They stand before [`Alias::labels`]; an empty one is left out.
     pub labels: &'static [(&'static str, &'static str)],
-}
-
-impl PartialEq for Join {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
 }
 
 /// One row of the metric table.

@@ -13,7 +13,7 @@ const MORE: [(&str, &str); 1] = [("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "bitmask")
 /// The rows of a page.
 fn rows(page: &str) -> impl Iterator<Item = (&'static Metric, &'static Alias)> {
     metrics().flat_map(move |m| {
-        let of_page = m.aliases.iter().filter(move |a| a.page == page);
+        let of_page = m.aliases.iter().filter(move |a| &*a.page == page);
         of_page.map(move |alias| (m, alias))
     })
 }
@@ -52,7 +52,7 @@ fn every_row_of_the_dcgm_page_has_the_name_and_the_unit_of_a_field_of_dcgm() {
     let fields = fields();
     let mut seen = BTreeMap::new();
     for (metric, alias) in rows("dcgm") {
-        let name = alias.name;
+        let name = alias.name.as_str();
         let unit = fields
             .get(name)
             .unwrap_or_else(|| panic!("DCGM has no field {name}"));
@@ -66,9 +66,9 @@ fn every_row_of_the_dcgm_page_has_the_name_and_the_unit_of_a_field_of_dcgm() {
         assert!(alias.join.is_some(), "{name} lacks dcgm-exporter's labels");
         assert_eq!(seen.insert(name, metric.name), None, "{name} is there twice");
         // A label that DCGM lacks would give several series with the same labels.
-        let by = alias.join.map_or(&[][..], |join| join.by);
+        let by = alias.join.map_or(&[][..], |join| join.row().by);
         for label in metric.labels.iter().filter(|l| !by.contains(l)) {
-            let is_chosen = alias.only.iter().any(|(chosen, _)| chosen == label);
+            let is_chosen = alias.only.iter().any(|(chosen, _)| chosen == *label);
             assert!(
                 is_chosen,
                 "{name} has one series for each {label} of {}",
@@ -87,9 +87,9 @@ fn every_row_of_the_dcgm_page_has_the_name_and_the_unit_of_a_field_of_dcgm() {
 fn every_row_of_the_node_exporter_page_has_its_labels_and_the_unit_that_its_name_says() {
     let mut seen = BTreeMap::new();
     for (metric, alias) in rows("node_exporter") {
-        let name = alias.name;
+        let name = alias.name.as_str();
         assert!(name.starts_with("node_infiniband_"), "{name}");
-        let theirs: Vec<&str> = alias.labels.iter().map(|(their, _)| *their).collect();
+        let theirs: Vec<&str> = alias.labels.iter().map(|(their, _)| their).collect();
         let of_device = ["board_id", "device", "firmware_version", "hca_type"];
         if name == "node_infiniband_info" {
             assert_eq!(theirs, of_device);
@@ -98,7 +98,7 @@ fn every_row_of_the_node_exporter_page_has_its_labels_and_the_unit_that_its_name
         }
         // A label of ours that the row leaves out would give several series with the same labels.
         for label in metric.labels {
-            let is_left_out = alias.labels.iter().all(|(_, our)| our != label);
+            let is_left_out = alias.labels.iter().all(|(_, our)| our != *label);
             assert!(!is_left_out, "{name} lacks the label {label} of {}", metric.name);
         }
         assert_eq!(theirs, ["device", "port"], "{name}");
@@ -149,7 +149,7 @@ fn every_row_of_the_amd_page_has_the_name_and_the_unit_of_a_metric_of_amds_expor
     let metrics = amd_metrics();
     let mut seen = BTreeMap::new();
     for (metric, alias) in rows("amd") {
-        let name = alias.name;
+        let name = alias.name.as_str();
         let (unit, reason) = metrics
             .get(name)
             .unwrap_or_else(|| panic!("AMD's exporter has no metric {name}"));
@@ -166,7 +166,7 @@ fn every_row_of_the_amd_page_has_the_name_and_the_unit_of_a_metric_of_amds_expor
             Kind::Gauge,
             "the exporter declares nothing else: {name}"
         );
-        let by = alias.join.map_or(&[][..], |join| join.by);
+        let by = alias.join.map_or(&[][..], |join| join.row().by);
         assert_eq!(by, ["gpu", "gpu_instance"], "{name} lacks the exporter's labels");
         // Another row of the same name needs another label, and so does each of several series of ours.
         assert!(
@@ -174,8 +174,8 @@ fn every_row_of_the_amd_page_has_the_name_and_the_unit_of_a_metric_of_amds_expor
             "{name} is there twice"
         );
         for label in metric.labels.iter().filter(|l| !by.contains(l)) {
-            let is_chosen = alias.only.iter().any(|(chosen, _)| chosen == label);
-            let is_shown = alias.labels.iter().any(|(_, ours)| ours == label);
+            let is_chosen = alias.only.iter().any(|(chosen, _)| chosen == *label);
+            let is_shown = alias.labels.iter().any(|(_, ours)| ours == *label);
             assert!(
                 is_chosen || is_shown,
                 "{name} has one series for each {label} of {}",
@@ -246,7 +246,7 @@ fn the_dashboards_of_amds_exporter_find_their_metrics_and_labels() {
         assert_eq!(reason.is_none(), is_served, "{name}: {reason:?}");
     }
     for (_, alias) in rows("amd") {
-        let joined = alias.join.map_or(&[][..], |join| join.labels);
+        let joined = alias.join.map_or(&[][..], |join| join.row().labels);
         for label in DASHBOARD_LABELS {
             let is_there = joined.iter().any(|(theirs, _)| *theirs == label);
             assert!(is_there, "{} has no label {label}", alias.name);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use collectors::block::MAX_SERIES;
-use collectors::{Series, Tier, Value};
+use collectors::{Joined, Series, Tier, Value};
 
 use super::column::Lines;
 use super::schema::{Column, Shape, Wanted};
@@ -157,11 +157,11 @@ fn joined<'a>(series: &Series, shape: Shape, all: &'a [Series]) -> Option<Option
     if !alias
         .only
         .iter()
-        .all(|(name, value)| label(series, name) == *value)
+        .all(|(name, value)| label(series, name) == value)
     {
         return None;
     }
-    let Some(join) = alias.join else {
+    let Some(join) = alias.join.map(Joined::row) else {
         return Some(None);
     };
     let same = |other: &&Series| join.by.iter().all(|by| label(other, by) == label(series, by));
@@ -184,7 +184,7 @@ fn write_start(
             line::start(name, kind, part, 1.0, shown, out);
         }
         Shape::Other(alias) => {
-            let others = alias.join.into_iter().flat_map(|join| join.labels);
+            let others = alias.join.into_iter().flat_map(|join| join.row().labels);
             let others = others
                 .filter(|(_, our)| defaults.shows_label(our))
                 .map(|(their, our)| (*their, joined.map_or("", |info| label(info, our))))
@@ -193,8 +193,8 @@ fn write_start(
                 .labels
                 .iter()
                 .filter(|(_, our)| defaults.shows_label(our))
-                .map(|(their, our)| (*their, label(series, our)));
-            let fixed = alias.fixed.iter().copied();
+                .map(|(their, our)| (their, label(series, our)));
+            let fixed = alias.fixed.iter();
             line::start(name, kind, part, alias.scale, others.chain(own).chain(fixed), out);
         }
     }

@@ -22,7 +22,7 @@ impl Shape {
     pub(super) fn name(self, metric: &'static Metric) -> &'static str {
         match self {
             Self::Own => metric.name,
-            Self::Other(alias) => alias.name,
+            Self::Other(alias) => alias.name.as_str(),
         }
     }
 
@@ -146,8 +146,10 @@ impl Schema {
 
 fn shapes(page: Option<&str>, metric: &'static Metric) -> impl Iterator<Item = Shape> {
     let own = page.is_none().then_some(Shape::Own);
-    let others = metric.aliases.iter().filter(move |a| page == Some(a.page));
-    own.into_iter().chain(others.map(Shape::Other))
+    // Our own page leaves the rows of the others unread, and so out of memory.
+    let others = page.map(|page| metric.aliases.iter().filter(move |a| &*a.page == page));
+    own.into_iter()
+        .chain(others.into_iter().flatten().map(Shape::Other))
 }
 
 /// The first metric of a family provides its metadata.
@@ -155,7 +157,7 @@ fn said(metric: &'static Metric, shape: Shape) -> header::Family<'static> {
     match shape {
         Shape::Own => metric.into(),
         Shape::Other(alias) => header::Family {
-            name: alias.name,
+            name: alias.name.as_str(),
             kind: match (alias.kind, metric.kind) {
                 // A histogram stays one: its samples are buckets, sum and count.
                 (_, kind @ collectors::Kind::Histogram(_)) => kind,
@@ -170,7 +172,7 @@ fn said(metric: &'static Metric, shape: Shape) -> header::Family<'static> {
 /// The compatibility pages that these collectors fill.
 pub(super) fn pages(collectors: &[CollectorState]) -> Vec<&'static str> {
     let metrics = collectors.iter().flat_map(|c| c.spec.metrics);
-    let mut pages: Vec<&str> = metrics.flat_map(|m| m.aliases).map(|a| a.page).collect();
+    let mut pages: Vec<&str> = metrics.flat_map(|m| m.aliases).map(|a| a.page.as_str()).collect();
     pages.sort_unstable();
     pages.dedup();
     pages

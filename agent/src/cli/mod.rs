@@ -96,25 +96,13 @@ enum Command {
     BundleReader,
     #[command(hide = true)]
     MetricsReader(metrics::MetricsArgs),
-    #[command(hide = true)]
-    Worker(PassedArgs),
-    #[command(hide = true)]
-    Helper(PassedArgs),
-    #[command(hide = true)]
-    Daemon(PassedArgs),
-    #[command(hide = true)]
-    Act(PassedArgs),
-}
-
-/// Arguments that the process's own main reads.
-#[derive(Debug, clap::Args)]
-struct PassedArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    args: Vec<String>,
 }
 
 /// Parses the command line and runs its command. Exit code 1: the command failed; 2: invalid command line.
 pub fn main() -> ExitCode {
+    if let Some(done) = process(std::env::args_os().skip(1)) {
+        return exit_code(done);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -123,13 +111,28 @@ pub fn main() -> ExitCode {
             return ExitCode::from(refused(&args, error.exit_code(), printed));
         }
     };
-    match perform(cli.command) {
-        Ok(code) => code,
-        Err(error) => {
-            screen::complain(&screen::chain(&error));
-            code(&error)
-        }
-    }
+    exit_code(perform(cli.command))
+}
+
+fn exit_code(done: anyhow::Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        screen::complain(&screen::chain(&error));
+        code(&error)
+    })
+}
+
+/// Runs a process that the parent starts, until its end. `None`: the arguments are a person's. Before the parser of the command
+/// line, because a process that lives for months would keep the memory that the parser needed.
+fn process(args: impl Iterator<Item = OsString>) -> Option<anyhow::Result<ExitCode>> {
+    let args: Option<Vec<String>> = args.map(|arg| arg.into_string().ok()).collect();
+    let mut args = args?.into_iter();
+    Some(match args.next()?.as_str() {
+        "worker" => crate::worker::main(args.collect()),
+        "helper" => crate::helper::main(args.as_slice()),
+        "act" => crate::runner::main(args.as_slice()),
+        "daemon" => crate::daemon::main(args.collect()),
+        _ => return None,
+    })
 }
 
 /// The exit code for an invalid command line, or for a request for help (`code` 0). `printed`: whether the message
@@ -179,10 +182,6 @@ fn perform(command: Command) -> anyhow::Result<ExitCode> {
         Command::BundleReader => bundle::reader(),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
-        Command::Worker(passed) => crate::worker::main(passed.args),
-        Command::Helper(passed) => crate::helper::main(&passed.args),
-        Command::Act(passed) => crate::runner::main(&passed.args),
-        Command::Daemon(passed) => crate::daemon::main(passed.args),
     }
 }
 

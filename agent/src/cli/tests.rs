@@ -1,3 +1,4 @@
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 
 use clap::CommandFactory;
@@ -33,12 +34,24 @@ fn a_mistyped_subcommand_or_flag_is_answered_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn what_a_process_passes_to_itself_is_not_read_here() {
-    let cli = Cli::try_parse_from(["nodewarden", "worker", "kernel", "--build", "x", "-v"]).unwrap();
-    let Command::Worker(passed) = cli.command else {
-        panic!("not a worker");
-    };
-    assert_eq!(passed.args, ["kernel", "--build", "x", "-v"]);
+fn what_the_parent_passes_to_a_process_is_not_read_as_a_command_line() {
+    let run = |args: &[&str]| process(args.iter().map(OsString::from));
+    for (args, wanted) in [
+        (["worker", "--help"], "worker DOMAIN UID GID"),
+        (["helper", "-v"], "helper NAME UID GID"),
+    ] {
+        let error = run(&args).unwrap().unwrap_err().to_string();
+        assert!(
+            error.contains("for the parent only") && error.contains(wanted),
+            "{error}"
+        );
+    }
+    assert!(run(&[]).is_none() && run(&["status"]).is_none() && run(&["--help", "worker"]).is_none());
+    let broken = OsString::from_vec(vec![0xff]);
+    assert!(
+        process([broken].into_iter()).is_none(),
+        "the parser of the command line explains it"
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn ours(name: &str) -> String {
         let aliases = metric
             .aliases
             .iter()
-            .filter(|a| a.page == "amd" && a.name == name);
+            .filter(|a| &*a.page == "amd" && &*a.name == name);
         found.extend(aliases.map(|alias| {
             let only: Vec<String> = alias
                 .only

@@ -157,7 +157,7 @@ mod tests {
             tier: Tier::Core,
             source: "/sys/*/a",
             aliases: &[collectors::Alias {
-                only: &[("x", "1")],
+                only: collectors::inline::Pairs::new(&[("x", "1")]),
                 ..collectors::Alias::new("dcgm", "DCGM_A", Kind::Counter, &[])
             }],
         };

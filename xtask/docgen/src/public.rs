@@ -62,7 +62,7 @@ fn metrics(lines: &mut Vec<String>) {
             metric.labels.join(",")
         ));
         lines.extend(metric.aliases.iter().map(|a| {
-            let labels: Vec<&str> = a.labels.iter().map(|(theirs, _)| *theirs).collect();
+            let labels: Vec<&str> = a.labels.iter().map(|(theirs, _)| theirs).collect();
             format!(
                 "page {}: {} {} {}",
                 a.name,

@@ -10,6 +10,7 @@ mod parts;
 mod peers;
 mod program;
 mod rdma;
+mod relocated;
 mod report;
 mod soak;
 mod syscalls;
@@ -244,7 +245,8 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
         let mut programs = start(vec![recipe], &cores, &mut hcas)?;
         figures.extend(measure::all(&mut programs, &mut hcas, plan, &place.work)?);
     }
-    show(&figures, &machine, &place.work, args)
+    let ours = (!args.peers).then(|| place.program("nodewarden"));
+    show(&figures, &machine, (&place.work, ours.as_deref()), args)
 }
 
 fn start(recipes: Vec<Recipe>, cores: &Cores, hcas: &mut Hcas) -> Result<Vec<Program>> {
@@ -263,7 +265,13 @@ fn start(recipes: Vec<Recipe>, cores: &Cores, hcas: &mut Hcas) -> Result<Vec<Pro
     Ok(programs)
 }
 
-fn show(figures: &[Figures], machine: &report::Machine, work: &Path, args: &BenchArgs) -> Result<()> {
+/// Prints the table and the errors. `places`: the folder of results, and our program if it was measured.
+fn show(
+    figures: &[Figures],
+    machine: &report::Machine,
+    (work, ours): (&Path, Option<&Path>),
+    args: &BenchArgs,
+) -> Result<()> {
     let table = report::table(figures);
     println!("\n{}\n\n{table}", machine.lines.join("\n"));
     let file = work.join("result.json");
@@ -276,8 +284,10 @@ fn show(figures: &[Figures], machine: &report::Machine, work: &Path, args: &Benc
         report::write(&cmd::root().join(DOCUMENT), report::MEASURED, machine, &table)?;
     }
     let mut faults: Vec<String> = figures.iter().flat_map(|f| f.faults.clone()).collect();
+    let relocated = ours.map(relocated::over_limit).transpose()?.flatten();
     if !args.quick && !args.is_ours() {
         faults.extend(report::over_budget(figures));
+        faults.extend(relocated);
     }
     if !faults.is_empty() {
         bail!("{}", faults.join("\n"));

@@ -29,7 +29,7 @@ fn every_shell_completes_what_people_may_type_and_nothing_else() {
         );
     }
     let shown = visible();
-    for hidden in ["worker", "daemon", "man"] {
+    for hidden in ["bundle-reader", "metrics-reader", "man"] {
         assert!(Cli::command().find_subcommand(hidden).is_some(), "{hidden}");
         assert!(shown.find_subcommand(hidden).is_none(), "{hidden}");
     }
@@ -59,8 +59,8 @@ fn every_command_has_a_manual_page_with_its_exit_codes_and_examples() {
     }
     let hidden = [
         "nodewarden-run.1",
-        "nodewarden-worker.1",
-        "nodewarden-daemon.1",
+        "nodewarden-bundle-reader.1",
+        "nodewarden-metrics-reader.1",
         "nodewarden-man.1",
         "nodewarden-help.1",
     ];

@@ -375,7 +375,9 @@ fn closed(all: &[ClosedReport]) -> Markup {
 
 fn links() -> Markup {
     let metrics = COLLECTORS.iter().flat_map(|c| c.metrics.iter());
-    let pages: BTreeSet<&str> = metrics.flat_map(|m| m.aliases.iter().map(|a| a.page)).collect();
+    let pages: BTreeSet<&str> = metrics
+        .flat_map(|m| m.aliases.iter().map(|a| a.page.as_str()))
+        .collect();
     html! {
         h2 { "Pages" }
         nav class="card" {

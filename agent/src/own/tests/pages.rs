@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use collectors::block::MAX_SERIES;
-use collectors::{Alias, COLLECTORS, Join, Kind, Metric, Spec, Tier, Value};
+use collectors::gpu::metrics::DCGM_INFO;
+use collectors::inline::Pairs;
+use collectors::{Alias, COLLECTORS, Joined, Kind, Metric, Spec, Tier, Value};
 use exposition::encoder::METRICS;
 use exposition::parse::parse;
 use exposition::{Defaults, Dropped, Encoder, Format, Selection};
@@ -193,39 +195,24 @@ fn two_collectors_fill_one_family_of_another_exporter() {
     assert_eq!(less.lines().count(), 4, "{less}");
 }
 
-/// The place of a device, which the other exporter adds to each series.
-static PLACE: Metric = Metric {
-    name: "test_place_info",
-    kind: Kind::Info,
-    labels: &["device", "slot", "rack"],
-    tier: Tier::Private,
-    ..sample::LEVEL_ROW
-};
-
-static JOIN: Join = Join {
-    info: &PLACE,
-    by: &["device"],
-    labels: &[("SLOT", "slot"), ("RACK", "rack")],
-};
-
 /// A ratio that the other exporter reports in whole per cent, for busy devices only.
 static BUSY: Metric = Metric {
     name: "test_busy",
-    labels: &["device", "kind"],
+    labels: &["gpu", "gpu_instance", "kind"],
     aliases: &[Alias {
         scale: 100.0,
         whole: true,
-        only: &[("kind", "all")],
-        join: Some(&JOIN),
-        fixed: &[("u", "pct")],
-        ..Alias::new("other", "OTHER_BUSY", Kind::Gauge, &[("d", "device")])
+        only: Pairs::new(&[("kind", "all")]),
+        join: Some(Joined::Dcgm),
+        fixed: Pairs::new(&[("u", "pct")]),
+        ..Alias::new("other", "OTHER_BUSY", Kind::Gauge, &[("d", "gpu")])
     }],
     ..sample::LEVEL_ROW
 };
 
 static JOINED: Spec = Spec {
     name: "joined",
-    metrics: &[&PLACE, &BUSY],
+    metrics: &[&DCGM_INFO, &BUSY],
     ..sample::SPEC
 };
 
@@ -233,10 +220,10 @@ static JOINED: Spec = Spec {
 fn labels_of_another_series_of_the_device_are_joined_and_only_what_is_asked_for_is_shown() {
     let device = |name: &str, place: Option<&str>| {
         device(name, |b| {
-            b.push(&BUSY, &[name, "all"], Value::F64(0.29));
-            b.push(&BUSY, &[name, "half"], Value::F64(0.5));
+            b.push(&BUSY, &[name, "", "all"], Value::F64(0.29));
+            b.push(&BUSY, &[name, "", "half"], Value::F64(0.5));
             if let Some(place) = place {
-                b.info(&PLACE, &[name, place, ""]);
+                b.info(&DCGM_INFO, &[name, "", place, "", "", "", "", "", "", ""]);
             }
         })
     };
@@ -247,11 +234,8 @@ fn labels_of_another_series_of_the_device_are_joined_and_only_what_is_asked_for_
     let (text, _) = other(&page, "", Format::Text);
     let samples: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
     // The other exporter does not have the device b.
-    assert_eq!(samples, ["OTHER_BUSY{SLOT=\"3\",d=\"a\",u=\"pct\"} 29"]);
-    assert!(
-        !self::text(&page, "").contains("test_place_info"),
-        "it is private"
-    );
+    assert_eq!(samples, ["OTHER_BUSY{gpu=\"3\",UUID=\"a\",d=\"a\",u=\"pct\"} 29"]);
+    assert!(!self::text(&page, "").contains("gpu_dcgm_info"), "it is private");
 }
 
 #[test]
@@ -261,8 +245,8 @@ fn the_pages_are_those_that_some_metric_names() {
     let aliases = COLLECTORS.iter().flat_map(|c| c.metrics).flat_map(|m| m.aliases);
     for alias in aliases {
         let word = |w: &str| w.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        assert!(word(alias.page) && alias.page != METRICS, "{}", alias.page);
-        assert!(word(alias.name), "{}", alias.name);
+        assert!(word(&alias.page) && &*alias.page != METRICS, "{}", alias.page);
+        assert!(word(&alias.name), "{}", alias.name);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Numbers of the system calls up to Linux 6.10, from the kernel's arch/x86/entry/syscalls/syscall_64.tbl and
 //! include/uapi/asm-generic/unistd.h (aarch64).
 
+use collectors::inline::Text;
+
 /// The last number of this table. Numbers from 424 (Linux 5.1) on are the same for all architectures.
 pub(super) const NEWEST: u32 = 462;
 /// The first number that Linux 5.1 or a later version introduced.
@@ -10,7 +12,7 @@ pub(super) const MODERN: u32 = 424;
 const NO: u16 = u16::MAX;
 
 /// A call with its numbers: x86_64, aarch64.
-type Row = (&'static str, u16, u16);
+type Row = (Text<24>, u16, u16);
 
 /// The number of a call on this architecture. `None`: it does not have the call.
 pub(super) fn number(name: &str) -> Option<u32> {
@@ -24,14 +26,14 @@ pub(super) fn number(name: &str) -> Option<u32> {
 }
 
 fn of(name: &str, column: fn(&Row) -> u16) -> Option<u32> {
-    let row = TABLE.iter().find(|row| row.0 == name)?;
+    let row = TABLE.iter().find(|row| &*row.0 == name)?;
     Some(column(row)).filter(|n| *n != NO).map(u32::from)
 }
 
 /// The names of the table.
 #[cfg(test)]
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|row| row.0)
+    TABLE.iter().map(|row| row.0.as_str())
 }
 
 /// The numbers of a call on x86_64 and aarch64.
@@ -40,8 +42,20 @@ pub(super) fn both(name: &str) -> [Option<u32>; 2] {
     [of(name, |row| row.1), of(name, |row| row.2)]
 }
 
+/// Only the start of a process uses it, so it has no pointers: it stays on pages of the file.
+static TABLE: [Row; CALLS.len()] = {
+    let mut rows = [(Text::EMPTY, NO, NO); CALLS.len()];
+    let mut at = 0;
+    while at < rows.len() {
+        let (name, x86_64, aarch64) = CALLS[at];
+        rows[at] = (Text::new(name), x86_64, aarch64);
+        at += 1;
+    }
+    rows
+};
+
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+const CALLS: &[(&str, u16, u16)] = &[
     ("accept", 43, 202), ("accept4", 288, 242), ("access", 21, NO), ("acct", 163, 89), ("add_key", 248, 217),
     ("adjtimex", 159, 171), ("alarm", 37, NO), ("arch_prctl", 158, NO), ("bind", 49, 200), ("bpf", 321, 280),
     ("brk", 12, 214), ("cachestat", 451, 451), ("capget", 125, 90), ("capset", 126, 91), ("chdir", 80, 49),

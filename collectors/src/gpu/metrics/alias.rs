@@ -1,13 +1,25 @@
 //! An alias of a compatibility page under construction: its unit, and which of our series it shows.
 
-use crate::metric::{Alias, Join, Kind};
+use super::{AMD_LABELS, DCGM_LABELS};
+use crate::inline::Pairs;
+use crate::metric::{Alias, Join, Joined, Kind};
+
+impl Joined {
+    /// The row.
+    pub fn row(self) -> &'static Join {
+        match self {
+            Self::Dcgm => &DCGM_LABELS,
+            Self::Amd => &AMD_LABELS,
+        }
+    }
+}
 
 /// An alias under construction.
 pub(crate) struct AliasBuilder(Alias);
 
 impl AliasBuilder {
     /// On a page that puts the labels of `join` on every series.
-    pub(super) const fn new(page: &'static str, name: &'static str, kind: Kind, join: &'static Join) -> Self {
+    pub(super) const fn new(page: &'static str, name: &'static str, kind: Kind, join: Joined) -> Self {
         Self(Alias {
             join: Some(join),
             ..Alias::new(page, name, kind, &[])
@@ -85,17 +97,26 @@ impl AliasBuilder {
 
     /// Only series with these values of our labels.
     pub(crate) const fn only(self, only: &'static [(&'static str, &'static str)]) -> Self {
-        Self(Alias { only, ..self.0 })
+        Self(Alias {
+            only: Pairs::new(only),
+            ..self.0
+        })
     }
 
     /// With these labels of theirs and ours besides the joined ones.
     pub(crate) const fn labels(self, labels: &'static [(&'static str, &'static str)]) -> Self {
-        Self(Alias { labels, ..self.0 })
+        Self(Alias {
+            labels: Pairs::new(labels),
+            ..self.0
+        })
     }
 
     /// With these labels of theirs, whose value is constant.
     pub(crate) const fn fixed(self, fixed: &'static [(&'static str, &'static str)]) -> Self {
-        Self(Alias { fixed, ..self.0 })
+        Self(Alias {
+            fixed: Pairs::new(fixed),
+            ..self.0
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::AMD_INFO;
 use super::alias::AliasBuilder;
-use crate::metric::{Alias, Join, Kind};
+use crate::metric::{Alias, Join, Joined, Kind};
 
 /// The compatibility page of AMD's device-metrics-exporter.
 const PAGE: &str = "amd";
@@ -29,7 +29,7 @@ pub static AMD_LABELS: Join = Join {
 
 /// A metric of a GPU.
 pub(crate) const fn amd(name: &'static str) -> AliasBuilder {
-    AliasBuilder::new(PAGE, name, Kind::Gauge, &AMD_LABELS)
+    AliasBuilder::new(PAGE, name, Kind::Gauge, Joined::Amd)
 }
 
 /// Errors of one RAS block, by kind.

@@ -2,7 +2,7 @@
 
 use super::DCGM_INFO;
 use super::alias::AliasBuilder;
-use crate::metric::{Join, Kind};
+use crate::metric::{Join, Joined, Kind};
 
 /// The dcgm-exporter compatibility page.
 const PAGE: &str = "dcgm";
@@ -26,10 +26,10 @@ pub static DCGM_LABELS: Join = Join {
 
 /// A metric that dcgm-exporter declares as a gauge.
 pub(crate) const fn gauge(name: &'static str) -> AliasBuilder {
-    AliasBuilder::new(PAGE, name, Kind::Gauge, &DCGM_LABELS)
+    AliasBuilder::new(PAGE, name, Kind::Gauge, Joined::Dcgm)
 }
 
 /// A metric that dcgm-exporter declares as a counter.
 pub(crate) const fn counter(name: &'static str) -> AliasBuilder {
-    AliasBuilder::new(PAGE, name, Kind::Counter, &DCGM_LABELS)
+    AliasBuilder::new(PAGE, name, Kind::Counter, Joined::Dcgm)
 }

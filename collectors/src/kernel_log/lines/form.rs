@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::origin::Line;
+use crate::inline::Text;
 
 /// The longest name of a subject, in bytes.
 pub(super) const MAX_CAPTURE: usize = 128;
@@ -16,69 +17,72 @@ enum From {
     /// The message as a whole, behind the words of [`Line::text`].
     Any,
     /// What follows `driver address:`.
-    Pci(Option<&'static str>),
+    Pci(Option<Text<15>>),
     /// What follows the head of a line of Lustre or LNet.
     Lustre,
 }
 
-/// A form.
+/// A form. Without a pointer: there are hundreds of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     from: From,
-    text: &'static str,
+    text: Text<111>,
+}
+
+impl Form {
+    const fn new(from: From, text: &str) -> Self {
+        let text = Text::new(text);
+        Self { from, text }
+    }
 }
 
 /// A message.
 pub(super) const fn at(text: &'static str) -> Form {
-    let from = From::Any;
-    Form { from, text }
+    Form::new(From::Any, text)
 }
 
 /// A message about a PCI function, behind its driver and address.
 pub(super) const fn pci(text: &'static str) -> Form {
-    let from = From::Pci(None);
-    Form { from, text }
+    Form::new(From::Pci(None), text)
 }
 
 /// The same, of one driver.
 pub(super) const fn driver(name: &'static str, text: &'static str) -> Form {
-    let from = From::Pci(Some(name));
-    Form { from, text }
+    Form::new(From::Pci(Some(Text::new(name))), text)
 }
 
 /// A message of Lustre or LNet.
 pub(super) const fn lustre(text: &'static str) -> Form {
-    let from = From::Lustre;
-    Form { from, text }
+    Form::new(From::Lustre, text)
 }
 
 impl Form {
     /// Whether a line has this form, and the name in it.
     pub(super) fn matches<'t>(&self, line: &Line<'t>) -> Option<Option<&'t str>> {
-        let text = match self.from {
+        let text = match &self.from {
             From::Any => Some(line.text),
             From::Pci(None) => line.message,
-            From::Pci(Some(name)) => line.message.filter(|_| line.driver == name),
+            From::Pci(Some(name)) => line.message.filter(|_| line.driver == &**name),
             From::Lustre => line.lustre,
         };
-        matches(self.text, text?)
+        matches(&self.text, text?)
     }
 
     #[cfg(test)]
-    pub(super) const fn text(&self) -> &'static str {
-        self.text
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 }
 
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.from {
+        match &self.from {
             From::Any => {}
             From::Pci(None) => f.write_str("DRIVER ADDRESS: ")?,
             From::Pci(Some(driver)) => write!(f, "{driver} ADDRESS: ")?,
             From::Lustre => f.write_str("Lustre: ")?,
         }
-        f.write_str(self.text)
+        f.write_str(&self.text)
     }
 }
 
