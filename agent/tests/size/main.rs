@@ -156,7 +156,12 @@ fn wake_ups(node: &Node) -> BTreeMap<String, u64> {
 fn a_scrape_wakes_each_thread_on_its_way_once() {
     const SCRAPES: u16 = 50;
     /// The request and the page; the request and the worker's answer; the daemon's request; the worker's.
-    const WAKE_UPS: [(&str, f64); 4] = [("http", 2.0), ("nodewarden", 2.0), ("nw-rdma", 1.0), ("r:rdma", 1.0)];
+    const WAKE_UPS: [(&str, f64); 4] = [
+        ("http", 2.0),
+        ("nodewarden", 2.0),
+        ("nw-rdma", 1.0),
+        ("r:rdma", 1.0),
+    ];
     /// Health ticks, heartbeats and other collectors.
     const BESIDES: f64 = 0.8;
     let mut node = Node::new();
