@@ -84,7 +84,7 @@ fn infiniband(tier: Tier, rounds: u64) -> anyhow::Result<()> {
     after.sort_by(|a, b| a.subject.name.cmp(&b.subject.name));
     let pages = [before, after].map(|devices| page_of(spec, devices));
     let text = written(&pages, Some(tier), rounds)?;
-    if rounds % 2 == 0 && tier == Tier::Detail {
+    if rounds.is_multiple_of(2) && tier == Tier::Detail {
         let shown = hcas.shown(&text).iter().filter(|shown| **shown).count();
         ensure!(shown == hcas.len(), "shows {shown} of {} counters", hcas.len());
     }

@@ -7,6 +7,7 @@
 pub mod amd;
 pub mod block;
 mod budget;
+pub mod device_files;
 pub mod domain;
 pub mod env;
 pub mod error;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use collectors::gpu::files;
+use collectors::device_files;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 use collectors::{Metric, PciAddress};
@@ -93,7 +93,7 @@ impl Profile {
             .filter(|port| port.link() == Link::Up && !port.is_made_up())
             .count();
         Self {
-            gpu_addresses: files::ALL
+            gpu_addresses: device_files::ALL
                 .iter()
                 .flat_map(|files| host.gpus_of(files.driver))
                 .cloned()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::gpu::files::{self, DeviceFiles};
+use collectors::device_files::{self, DeviceFiles};
 use collectors::runner::Reading;
 use collectors::sys::task::Task;
 use collectors::{Block, Cadence, Layout, Metric, Part, Spec, Subject, Value};
@@ -278,8 +278,8 @@ impl Readings {
 
     /// Every series of the collectors of GPUs that checks may judge, with the device files of each.
     pub fn samples_of_gpus(&self) -> impl Iterator<Item = (&'static DeviceFiles, Sample<'_>)> {
-        let of = |files: &'static DeviceFiles| self.samples_of(files.spec.name).map(move |s| (files, s));
-        files::ALL.into_iter().flat_map(of)
+        let of = |files: &'static DeviceFiles| self.samples_of(files.collector).map(move |s| (files, s));
+        device_files::ALL.into_iter().flat_map(of)
     }
 
     /// Every series of `metric` that checks may judge, with its labels.

@@ -89,7 +89,7 @@ fn page_size() -> Option<usize> {
     size.and_then(|size| usize::try_from(size).ok())
 }
 
-/// Whether the kernel took the pages. What is not in memory is refused.
+/// Whether the kernel took the pages. It refuses addresses without memory.
 ///
 /// # Safety
 /// The pages are read from their file, or never read, before they are written again.

@@ -20,23 +20,9 @@ mod topology;
 
 use std::time::Duration;
 
-use crate::gpu::files::DeviceFiles;
 use crate::settings::Kind;
 use crate::sys::root;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
-
-/// `DRM_MAJOR`: render nodes, from minor 128 on. KFD checks a job's access to a partition by the same numbers
-/// (`kfd_devcgroup_check_permission`).
-pub static FILES: DeviceFiles = DeviceFiles {
-    spec: &SPEC,
-    vendor: "amd",
-    driver: "amdgpu",
-    is_proven: false,
-    prefix: "renderD",
-    major: 226,
-    minors: 128..=u32::MAX,
-    of_partitions: true,
-};
 
 /// The amd collector.
 pub static SPEC: Spec = Spec {

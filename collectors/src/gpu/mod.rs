@@ -4,7 +4,6 @@
 //! has its other properties. A partition that is used as a separate GPU also has the label `gpu_instance`, which is
 //! empty on a whole GPU.
 
-pub mod files;
 pub(crate) mod identity;
 pub mod metrics;
 pub(crate) mod process;

@@ -25,22 +25,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::{EventKind, XidSource};
-use crate::gpu::files::DeviceFiles;
 use crate::sys::boot;
 use crate::sys::nvml::{Code, Library};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
-
-/// `NV_MAJOR_DEVICE_NUMBER`: /dev/nvidia0 and its like. Control devices have minor numbers from 254 on.
-pub static FILES: DeviceFiles = DeviceFiles {
-    spec: &SPEC,
-    vendor: "nvidia",
-    driver: "nvidia",
-    is_proven: true,
-    prefix: "nvidia",
-    major: 195,
-    minors: 0..=253,
-    of_partitions: false,
-};
 
 /// The nvidia collector.
 pub static SPEC: Spec = Spec {

@@ -7,8 +7,9 @@ use nix::errno::Errno;
 use super::caps;
 use super::metrics::AMBIGUOUS;
 use super::program::{self, Instruction};
+use crate::device_files;
 use crate::sys::bpf::Programs;
-use crate::{Env, Error, amd, nvidia};
+use crate::{Env, Error};
 
 /// Attempts to read a program that is replaced meanwhile: each step replaces it once.
 const TRIES: usize = 8;
@@ -157,7 +158,7 @@ fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Pr
     let rules = Instruction::all(code).and_then(|p| program::parse(&p));
     let rules = rules.ok_or(UnknownReason::Foreign)?;
     let owned = |major| rules.owned(major).ok_or(UnknownReason::Foreign);
-    let mut whole = owned(nvidia::FILES.major)?;
+    let mut whole = owned(device_files::NVIDIA.major)?;
     let mut devices = Vec::new();
     let minors = caps::major(env)?.map(owned).transpose()?.unwrap_or_default();
     if !minors.is_empty() {
@@ -172,10 +173,10 @@ fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Pr
             devices.extend(ci.map(|ci| format!("nvidia{gpu}/{gi}/{ci}")));
         }
     }
-    let gpus = whole.into_iter().map(|minor| nvidia::FILES.name(minor));
-    let render = owned(amd::FILES.major)?.into_iter();
-    let render = render.filter(|minor| amd::FILES.minors.contains(minor));
-    let render = render.map(|minor| amd::FILES.name(minor));
+    let gpus = whole.into_iter().map(|minor| device_files::NVIDIA.name(minor));
+    let render = owned(device_files::AMD.major)?.into_iter();
+    let render = render.filter(|minor| device_files::AMD.minors.contains(minor));
+    let render = render.map(|minor| device_files::AMD.name(minor));
     Ok(gpus.chain(devices).chain(render).collect())
 }
 

@@ -9,8 +9,9 @@ use std::io::ErrorKind;
 
 use serde::Deserialize;
 
+use crate::device_files;
 use crate::sys::root;
-use crate::{Env, Error, nvidia};
+use crate::{Env, Error};
 
 /// A folder with more files does not map GPUs.
 const MOST_FILES: usize = 1024;
@@ -147,7 +148,12 @@ impl Mappings {
         }
         match mapping.names {
             MappingKey::Uuid => Some(uuids),
-            MappingKey::Minor => Some(numbers.iter().map(|minor| nvidia::FILES.name(minor)).collect()),
+            MappingKey::Minor => Some(
+                numbers
+                    .iter()
+                    .map(|minor| device_files::NVIDIA.name(minor))
+                    .collect(),
+            ),
             MappingKey::Position => devices(&numbers),
         }
     }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::caps;
 use super::gres::{self, Position};
 use super::slurmd;
-use crate::gpu::files::DeviceFiles;
+use crate::device_files::{self, DeviceFiles};
 use crate::sys::root;
-use crate::{Env, Error, nvidia};
+use crate::{Env, Error};
 
 /// Paths of gres.conf: Slurm's default, and the one written by a slurmd that gets its configuration from the
 /// controller.
@@ -237,7 +237,7 @@ impl Positions {
         let major = caps::major(&self.env)?.and_then(|major| u32::try_from(major).ok());
         let table = caps::instances(&self.env)?;
         let mut found = Vec::new();
-        for (of, minor) in numbers.iter().filter(|n| !nvidia::FILES.has(**n)) {
+        for (of, minor) in numbers.iter().filter(|n| !device_files::NVIDIA.has(**n)) {
             let known = table
                 .get(minor)
                 .filter(|(owner, ..)| Some(*of) == major && *owner == gpu);

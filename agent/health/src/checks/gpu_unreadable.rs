@@ -1,7 +1,7 @@
 //! Check `gpu-unreadable`: the driver responds, but the state of a GPU stays unknown.
 
 use collectors::SubjectKind;
-use collectors::gpu::files::{self, DeviceFiles};
+use collectors::device_files::{self, DeviceFiles};
 
 use super::unreadable::{self, Meaning, Rule};
 use super::{Check, Looks, May, Scope, Version};
@@ -25,8 +25,8 @@ pub static CHECK: Check = Check {
 static RULE: Rule = Rule {
     id: CHECK.id,
     covers: |collector| {
-        let is_its = |files: &&DeviceFiles| files.spec.name == collector.spec.name;
-        files::ALL.iter().any(is_its)
+        let is_its = |files: &&DeviceFiles| files.collector == collector.spec.name;
+        device_files::ALL.iter().any(is_its)
     },
     kind: SubjectKind::Gpu,
     in_use: |_, _| true,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::gpu::files::{self, DeviceFiles};
+use collectors::device_files::{self, DeviceFiles};
 use collectors::host::metrics::{
     EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
 };
@@ -24,7 +24,7 @@ struct Gpu {
 impl Gpu {
     /// Whether it is bound to a driver other than its vendor's.
     fn is_reassigned(&self) -> bool {
-        let is_usual = files::ALL.iter().any(|files| files.driver == self.driver);
+        let is_usual = device_files::ALL.iter().any(|files| files.driver == self.driver);
         !self.driver.is_empty() && !is_usual
     }
 }

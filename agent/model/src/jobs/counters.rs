@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use collectors::device_files::DeviceFiles;
 use collectors::gpfs::metrics as gpfs;
-use collectors::gpu::files::DeviceFiles;
 use collectors::gpu::metrics as gpu;
 use collectors::lustre::metrics as lustre;
 use collectors::rdma::metrics as rdma;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use collectors::gpu::files;
+use collectors::device_files;
 use collectors::{rdma, slurm};
 
 use crate::filter::Filter;
@@ -26,7 +26,7 @@ pub struct Looks {
 
 /// Whom a look asks: those of whom anything is counted for a job. Others have their own pace.
 pub fn asked() -> Filter {
-    let of_gpus = files::ALL.iter().map(|files| files.spec.name);
+    let of_gpus = device_files::ALL.iter().map(|files| files.collector);
     let all = [slurm::SPEC.name, rdma::SPEC.name].into_iter().chain(of_gpus);
     Filter::Only(all.map(str::to_owned).collect())
 }

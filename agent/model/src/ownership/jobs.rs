@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use collectors::gpu::files::DeviceFiles;
+use collectors::device_files::DeviceFiles;
 use collectors::slurm::metrics::{JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_PARTS};
 
 use super::Evidence;

@@ -6,7 +6,7 @@ mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use collectors::gpu::files::{self, DeviceFiles};
+use collectors::device_files::{self, DeviceFiles};
 use collectors::gpu::metrics as gpu;
 use collectors::slurm::metrics::evidence;
 use collectors::{Subject, SubjectKind};
@@ -186,8 +186,8 @@ impl<'a> Gpus<'a> {
     /// Those of a snapshot.
     pub fn of(readings: &'a Readings) -> Self {
         let mut gpus = Self::default();
-        for files in files::ALL {
-            for sample in readings.shown_of(files.spec.name) {
+        for files in device_files::ALL {
+            for sample in readings.shown_of(files.collector) {
                 gpus.take(files, &sample);
             }
         }

@@ -2,13 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{Spec, amd, nvidia};
-
 /// The driver and the device files of the GPUs of one collector.
 #[derive(Debug)]
 pub struct DeviceFiles {
-    /// The collector.
-    pub spec: &'static Spec,
+    /// The name of the collector.
+    pub collector: &'static str,
     /// The value of the label `vendor`.
     pub vendor: &'static str,
     /// The name of the driver on the PCI bus.
@@ -25,8 +23,33 @@ pub struct DeviceFiles {
     pub of_partitions: bool,
 }
 
+/// `NV_MAJOR_DEVICE_NUMBER`: /dev/nvidia0 and its like. Control devices have minor numbers from 254 on.
+pub static NVIDIA: DeviceFiles = DeviceFiles {
+    collector: "nvidia",
+    vendor: "nvidia",
+    driver: "nvidia",
+    is_proven: true,
+    prefix: "nvidia",
+    major: 195,
+    minors: 0..=253,
+    of_partitions: false,
+};
+
+/// `DRM_MAJOR`: render nodes, from minor 128 on. KFD checks a job's access to a partition by the same numbers
+/// (`kfd_devcgroup_check_permission`).
+pub static AMD: DeviceFiles = DeviceFiles {
+    collector: "amd",
+    vendor: "amd",
+    driver: "amdgpu",
+    is_proven: false,
+    prefix: "renderD",
+    major: 226,
+    minors: 128..=u32::MAX,
+    of_partitions: true,
+};
+
 /// Of every collector of GPUs.
-pub static ALL: [&DeviceFiles; 2] = [&nvidia::FILES, &amd::FILES];
+pub static ALL: [&DeviceFiles; 2] = [&NVIDIA, &AMD];
 
 impl DeviceFiles {
     /// The kernel's name of the file with this minor number.
@@ -65,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_file_is_found_by_its_name_and_by_its_number() {
-        let collector = |files: Option<&'static DeviceFiles>| files.map(|files| files.spec.name);
+        let collector = |files: Option<&'static DeviceFiles>| files.map(|files| files.collector);
         for (name, found) in [
             ("nvidia0", Some("nvidia")),
             ("renderD128", Some("amd")),
