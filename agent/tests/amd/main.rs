@@ -66,7 +66,7 @@ impl Node {
         let env = Env::recorded(dir.path());
         let runner = |spec: &&'static Spec| {
             let mut source = (spec.open)(&env, &Settings::default()).unwrap().unwrap();
-            Runner::new(*spec, &mut source).unwrap()
+            Runner::new(spec, &mut source).unwrap()
         };
         let runners = specs.iter().map(runner).collect();
         let empty = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
