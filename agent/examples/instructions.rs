@@ -63,7 +63,7 @@ fn written(pages: &[Page; 2], tier: Option<Tier>, rounds: u64) -> anyhow::Result
 /// A page of the tree of `cargo xtask bench`, all of whose counters have changed.
 fn infiniband(tier: Tier, rounds: u64) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
-    let mut hcas = Hcas::build(dir.path(), HCAS)?;
+    let mut hcas = Hcas::build(&dir.path().join("root"), HCAS)?;
     let spec = &collectors::rdma::SPEC;
     let opened = (spec.open)(&Env::recorded(dir.path()), &Settings::default())?;
     let mut source = opened.context("no RDMA devices")?;
@@ -82,6 +82,7 @@ fn infiniband(tier: Tier, rounds: u64) -> anyhow::Result<()> {
     }
     before.sort_by(|a, b| a.subject.name.cmp(&b.subject.name));
     after.sort_by(|a, b| a.subject.name.cmp(&b.subject.name));
+    ensure!(after.len() == HCAS, "{} ports", after.len());
     let pages = [before, after].map(|devices| page_of(spec, devices));
     let text = written(&pages, Some(tier), rounds)?;
     if rounds.is_multiple_of(2) && tier == Tier::Detail {
