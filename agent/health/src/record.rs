@@ -78,7 +78,7 @@ pub(super) struct State {
     pub undrains: u64,
     /// The times of automatic lifts in the last 24 h, in seconds since the epoch.
     pub lifts: Vec<i64>,
-    /// A copy showed those of an earlier record, or a person lifted a drain since.
+    /// Extra could be read, with or without a copy of an earlier record, or a person lifted a drain since.
     pub lifts_known: bool,
     pub overrides: u64,
     /// A person's pause of this node.

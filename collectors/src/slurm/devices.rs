@@ -174,9 +174,14 @@ fn devices(name: &str, code: Option<&[u8]>, env: &Env) -> Result<Vec<String>, Pr
         }
     }
     let gpus = whole.into_iter().map(|minor| device_files::NVIDIA.name(minor));
-    let render = owned(device_files::AMD.major)?.into_iter();
-    let render = render.filter(|minor| device_files::AMD.minors.contains(minor));
-    let render = render.map(|minor| device_files::AMD.name(minor));
+    let (render, cards): (Vec<u32>, Vec<u32>) = owned(device_files::AMD.major)?
+        .into_iter()
+        .partition(|minor| device_files::AMD.minors.contains(minor));
+    if render.is_empty() && !cards.is_empty() {
+        // gres.conf names cards, whose numbers say nothing about partitions.
+        return Err(UnknownReason::Foreign.into());
+    }
+    let render = render.into_iter().map(|minor| device_files::AMD.name(minor));
     Ok(gpus.chain(devices).chain(render).collect())
 }
 

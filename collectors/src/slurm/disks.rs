@@ -50,9 +50,12 @@ impl DiskFile {
 }
 
 /// `259:0 rbytes=8192 wbytes=4096 rios=2 wios=1 dbytes=0 dios=0`: the number of the disk, bytes read and written. A disk
-/// without requests has a line without figures.
+/// without requests has no figures; kernels about 5.15 do not end its line, so that the next disk's follows.
 fn row(line: &str) -> Option<(&str, u64, u64)> {
-    let (number, rest) = line.split_once(' ')?;
+    let (before, _) = line.split_once('=')?;
+    let (numbers, _) = before.rsplit_once(' ')?;
+    let number = numbers.rsplit(' ').next()?;
+    let (_, rest) = line.split_at_checked(numbers.len())?;
     let field = |name: &str| {
         let value = rest.split(' ').find_map(|pair| pair.strip_prefix(name))?;
         value.parse().ok()
@@ -70,7 +73,10 @@ mod tests {
         assert_eq!(row(line), Some(("259:0", 8192, 4096)));
         // Controllers of latency and cost add fields.
         assert_eq!(row(&format!("{line} cost.usage=5")), Some(("259:0", 8192, 4096)));
+        let joined = "7:7 7:6 259:0 rbytes=28672 wbytes=0 rios=7 wios=0 dbytes=0 dios=0";
+        assert_eq!(row(joined), Some(("259:0", 28672, 0)));
         for odd in [
+            "7:7 7:6 7:5",
             "259:0",
             "",
             "259:0 ",

@@ -166,10 +166,12 @@ fn open_error(path: &Path, e: std::io::Error) -> Error {
     }
 }
 
-/// The right without which the kernel refuses. It asks for one capability; with it, the refusal is a device rule's.
+/// The right without which the kernel refuses. It asks for one capability in the first user namespace; with it, the refusal is
+/// mostly a device rule's.
 const fn missing(has_capability: bool) -> &'static str {
     if has_capability {
-        "device rule of the container for /dev/kmsg (podman: --device=/dev/kmsg:/dev/kmsg:r, Kubernetes: privileged: true)"
+        "device rule of the container for /dev/kmsg (podman: --device=/dev/kmsg:/dev/kmsg:r, Kubernetes: privileged: true), \
+         or a user namespace or security module refuses"
     } else {
         "CAP_SYSLOG"
     }

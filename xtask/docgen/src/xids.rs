@@ -29,8 +29,8 @@ incident with `nodewarden clear`.
 const TAIL: &str = "
 ## Rows of the site
 
-The package has an example in `/usr/share/doc/nodewarden/examples` (`packaging/examples` in the source): a drop-in, and a file of rows with
-the meaning of each key.
+The package has an example in `/usr/share/doc/nodewarden/examples` (`packaging/examples` in the source): a drop-in, and a file of rows. The
+built-in rows with the meaning of each key are in `/usr/share/doc/nodewarden/xids.toml` (`agent/health/src/xids.toml`).
 
 ```sh
 cd /usr/share/doc/nodewarden/examples

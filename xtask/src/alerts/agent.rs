@@ -95,8 +95,8 @@ unless on (cluster, instance, subject_kind, subject)
   nodewarden_incident_info",
             lasts: "15m",
             severity: Severity::Ticket,
-            summary: "{{ $labels.instance }}: {{ $labels.subject_kind }} {{ $labels.subject }} cannot be read",
-            description: "Collector {{ $labels.collector }} on {{ $labels.instance }} has not read {{ $labels.subject_kind }} {{ $labels.subject }} for 15 min, and no incident names it. Faults of this device are not found.",
+            summary: "{{ $labels.instance }}: {{ $labels.subject_kind }} {{ $labels.subject }} cannot be read completely",
+            description: "Collector {{ $labels.collector }} on {{ $labels.instance }} has not read {{ $labels.subject_kind }} {{ $labels.subject }} completely for 15 min, and no incident names it. Faults in what is not read are not found.",
             act: "`nodewarden status` names the reason, as does `nodewarden_device_error_info`. docs/operations/troubleshooting.md says what to do for each. A reading that does not return is an incident after 5 min: runbook reading-blocked.",
             runbook: Runbook::Own,
             fires: Case {

@@ -77,7 +77,7 @@ static EMPTY: &[Empty] = &[
     },
     Empty {
         place: "nodewarden-storage, NVMe drives, Media errors, {{instance}} {{device}}",
-        why: "SMART logs are read every 5 min, and an increase needs two of them",
+        why: "the recorded SMART logs do not change",
     },
     Empty {
         place: "nodewarden-agent, Faults of nodewarden, Lost records of the kernel log, {{instance}}",

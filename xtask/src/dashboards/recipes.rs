@@ -27,7 +27,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     Recipe {
         question: "How many nodes would nodewarden drain if it were allowed to?",
         expr: "count by (cluster, check) (nodewarden_would_drain_total > 0)",
-        answer: "Nodes by check, since the start of nodewarden on each. Look at it before you change `health.mode` from observe to drain.",
+        answer: "Nodes by check, since the state directory of each was created. Look at it before you change `health.mode` from observe to drain.",
     },
     Recipe {
         question: "Which jobs run on an unhealthy node?",
@@ -47,7 +47,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     Recipe {
         question: "Which GPUs had Xid errors within the last hour?",
         expr: "gpu_xid_errors_total and on (cluster, instance, gpu, xid) gpu_xid_last_timestamp_seconds > time() - 3600",
-        answer: "The value is the count since the start of nodewarden. docs/xids.md explains each Xid.",
+        answer: "The value is the count since the state directory was created. docs/xids.md explains each Xid.",
     },
     Recipe {
         question: "Which GPUs run at a lower clock, and why?",
@@ -67,7 +67,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     Recipe {
         question: "What share of the GPUs is allocated to jobs?",
         expr: "sum by (cluster) (\n  sum by (cluster, instance, gpu) (slurm_job_gpu_share_ratio)\n  / (count by (cluster, instance, gpu) (gpu_instance_info) or count by (cluster, instance, gpu) (gpu_up))\n)\n/ count by (cluster) (gpu_up)",
-        answer: "0 to 1. A GPU that is divided into instances counts by the instances that have a job.",
+        answer: "0 to 1. A GPU that is divided into instances counts by the instances that have a job, one with shards as a whole. Without jobs there is no row.",
     },
     Recipe {
         question: "Which jobs use their GPUs least?",
@@ -96,8 +96,8 @@ pub(super) static RECIPES: &[Recipe] = &[
     },
     Recipe {
         question: "Which nodes receive congestion notifications or pauses?",
-        expr: "topk(10, sum by (cluster, instance, device) (rate(rdma_pfc_rx_pause_seconds_total[5m])))",
-        answer: "Share of the time in which the switch paused the port. For notifications: `rate(rdma_rp_cnp_handled_total[5m])`.",
+        expr: "topk(10, max by (cluster, instance, device, port) (rate(rdma_pfc_rx_pause_seconds_total[5m])))",
+        answer: "Share of the time in which the switch paused the priority that it paused most. For notifications: `rate(rdma_rp_cnp_handled_total[5m])`.",
     },
     Recipe {
         question: "Which filesystems are nearly full?",

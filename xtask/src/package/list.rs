@@ -121,6 +121,7 @@ const FILES: &[(&str, &str)] = &[
         "packaging/examples/xids.toml",
         "usr/share/doc/nodewarden/examples/xids.toml",
     ),
+    ("agent/health/src/xids.toml", "usr/share/doc/nodewarden/xids.toml"),
     ("packaging/healthcheck", HEALTHCHECK),
     (
         "alerts/jobs.rules.yml",

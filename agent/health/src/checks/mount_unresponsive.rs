@@ -40,7 +40,7 @@ static RULE: Rule = Rule {
     late: Meaning::Comment,
 };
 
-/// The conditions of all filesystems. One of a server names it, with how many of its mounts have the same fault.
+/// The conditions of all filesystems. One of a server names it, with how many of its judged mounts fail.
 fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     let judged = unreadable::conditions(judge, &RULE);
     let samples: Vec<_> = judge.snapshot.samples(&INFO).collect();
@@ -49,23 +49,30 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
         Some((label("mountpoint"), server(label("fstype"), label("source"))?))
     });
     let servers: BTreeMap<&str, &str> = listed.collect();
-    let bad = judged.iter().filter(|one| one.reading == Reading::Bad);
-    let bad: BTreeSet<String> = bad.map(|one| one.subject.name.clone()).collect();
+    let names = |of: &dyn Fn(&Judged<'_>) -> bool| -> BTreeSet<String> {
+        let of = judged.iter().filter(|one| of(one));
+        of.map(|one| one.subject.name.clone()).collect()
+    };
+    let all = names(&|_| true);
+    let bad = names(&|one| one.reading == Reading::Bad);
     let named = judged.into_iter().map(|one| {
         let Some(server) = servers.get(one.subject.name.as_str()) else {
             return one;
         };
-        let of_it = || servers.iter().filter(|(_, other)| *other == server);
-        let faulty = of_it().filter(|(point, _)| bad.contains(**point)).count();
-        let whose = match of_it().count() {
-            1 => format!(" (server {server})"),
-            all => format!(" (server {server}: {faulty} of {all} mounts)"),
+        let of_it = || {
+            all.iter()
+                .filter(|name| servers.get(name.as_str()) == Some(server))
         };
+        let faulty = of_it().filter(|name| bad.contains(*name)).count();
+        let how_many = format!("; {faulty} of {} mounts of server {server} fail", of_it().count());
+        let whose = format!(" (server {server})");
         let finding = one.finding;
         Judged {
             finding: Box::new(move |run| {
                 let mut found = finding(run);
                 found.detail.push_str(&whose);
+                // The number varies, and equal findings have equal details.
+                found.evidence.push_str(&how_many);
                 found
             }),
             ..one

@@ -105,6 +105,7 @@ fn owners(jobs: &Jobs, readings: &Readings) -> Vec<Owner> {
     }
     let exact: BTreeSet<(&str, &str)> = found.keys().map(|(gpu, instance, _)| (*gpu, *instance)).collect();
     found.extend(used(jobs, &gpus, &exact).map(|key| (key, Evidence::Process)));
+    found.retain(|(gpu, ..), _| !gpus.may_have_others(gpu, jobs));
     let owner = |((gpu, instance, job), evidence): ((&str, &str, &str), _)| Owner {
         gpu: gpu.to_owned(),
         gpu_instance: instance.to_owned(),
@@ -263,17 +264,28 @@ impl<'a> Gpus<'a> {
 
     /// Whether every device of jobs that may be this GPU or a part of it is known, and the GPU has a device file of its own.
     pub fn is_resolved(&self, gpu: &str, jobs: &Jobs) -> bool {
-        let prefix = self.files.iter().find(|(_, label)| **label == gpu);
-        let Some((_, row, _)) = prefix.and_then(|(file, _)| device(file)) else {
+        if self.row(gpu).is_none() || self.may_have_others(gpu, jobs) {
             return false;
-        };
+        }
         let mut all = jobs.devices.values().flatten();
         all.all(|name| match self.whole(name) {
             Some(Some(label)) if label == gpu => self.find(name).is_some_and(|(found, _)| found == gpu),
-            // A partition that the driver does not list may be of this GPU.
-            Some(None) => !row.of_partitions || !name.starts_with(row.prefix),
             _ => true,
         })
+    }
+
+    fn row(&self, gpu: &str) -> Option<&'static DeviceFiles> {
+        let (file, _) = self.files.iter().find(|(_, label)| **label == gpu)?;
+        Some(device(file)?.1)
+    }
+
+    /// Whether a job has a partition that no driver lists now, which may be one of this GPU.
+    fn may_have_others(&self, gpu: &str, jobs: &Jobs) -> bool {
+        let Some(row) = self.row(gpu).filter(|row| row.of_partitions) else {
+            return false;
+        };
+        let mut all = jobs.devices.values().flatten();
+        all.any(|name| name.starts_with(row.prefix) && self.whole(name) == Some(None))
     }
 }
 

@@ -366,7 +366,10 @@ fn a_node_with_gpus_of_two_vendors_has_the_owners_of_both() {
 /// It may be a partition of any of them.
 #[test]
 fn a_render_node_that_no_driver_lists_leaves_the_owners_of_amd_gpus_unknown() {
-    let node = Node::four().with_amd().job("7", "job_7", &["renderD138"]);
+    let node = Node::four()
+        .with_amd()
+        .job("7", "job_7", &["renderD138"])
+        .job("8", "job_8", &["renderD137"]);
     assert_eq!(node.owners(), [""; 0]);
     let snapshot = node.snapshot();
     let (gpus, jobs) = (Gpus::of(&snapshot), &snapshot.ownership().jobs);

@@ -126,6 +126,13 @@ fn render_nodes_are_gpus_and_cards_are_not() {
         read(&mut DeviceList::default(), &mut kernel),
         named(&["nvidia1", "renderD128", "renderD135"])
     );
+    let code = with_caps(&[(0, false), (1, true)], 226, &[(1, true), (128, false)]);
+    let mut kernel = Fake::with(1, program::NAME, Some(code));
+    assert_eq!(
+        read(&mut DeviceList::default(), &mut kernel),
+        Err(UnknownReason::Foreign),
+        "a job with a card alone may have its GPU"
+    );
 }
 
 /// As Slurm 22.05 writes it for 2 slices on one GPU (MultipleFiles): the GPU is allowed, and the device files of
