@@ -291,10 +291,6 @@ impl Daemon {
             if let Some(wait) = self.early {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
-                if self.early.is_none() {
-                    // All collectors were read and judged: the start is over.
-                    sys::memory::settle();
-                }
             }
             self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, Purpose::Tick);
         }

@@ -190,17 +190,12 @@ fn serve(
     let mut look_at = next_look(true, looked);
     let mut bytes = [0; 4096];
     let mut weighed: Option<Instant> = None;
-    let mut settled = false;
     loop {
         let mut asked = false;
         while let Some(frame) = decoder.take()? {
             if let ToWorker::Read(numbers) = frame {
                 asked = true;
                 if weighed.is_none_or(|at| at.elapsed() >= WEIGH) {
-                    if weighed.is_some() && !std::mem::replace(&mut settled, true) {
-                        // Every source was opened and read.
-                        sys::memory::settle();
-                    }
                     weighed = Some(Instant::now());
                     // Before the answer, which takes it along.
                     for frame in weigh(helpers) {
