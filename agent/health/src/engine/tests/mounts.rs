@@ -258,6 +258,10 @@ fn a_fault_of_several_mounts_of_a_server_names_the_server() {
     let all = sim.incidents();
     assert_eq!(all.len(), 2, "{all:?}");
     assert!(sim.says("cannot be read: stale (server nas)", false), "{all:?}");
+    let findings = sim.engine.book.incidents.iter().flat_map(|i| &i.findings);
+    let evidence: Vec<&String> = findings.flat_map(|seen| &seen.evidence).collect();
+    let told = |text: &&&String| text.ends_with("; 2 of 2 mounts of server nas fail");
+    assert_eq!(evidence.iter().filter(told).count(), 2, "{evidence:?}");
     of_servers(&mut sim, &[a, b, (c.0, c.1, Some("stale"))]);
     sim.pass(180);
     assert!(
