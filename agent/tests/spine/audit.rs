@@ -54,7 +54,7 @@ fn drain_and_clear(c: &Cluster) -> String {
     c.wait_drain_state("drained");
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(c.cli(&["ack", &id, "--reason", "board ordered"]).0, Some(0));
-    assert_eq!(c.cli(&["clear", &id, "--reason", "board replaced"]).0, Some(0));
+    c.clear(&id, "board replaced");
     c.wait_undrained();
     c.wait_drain_state("none");
     id

@@ -90,7 +90,7 @@ fn xid_95_in_a_circle_is_one_drain_that_only_a_person_lifts() {
     assert!(c.is_drained() && c.open_incidents().is_empty());
     assert_eq!((c.drains(), c.updates()), (1, 1));
     let id = c.view()["drain"]["incident"].as_str().unwrap().to_owned();
-    assert_eq!(c.cli(&["clear", &id, "--reason", "memory tested"]).0, Some(0));
+    c.clear(&id, "memory tested");
     c.wait_undrained();
 }
 
@@ -127,7 +127,7 @@ fn the_third_lift_of_a_day_is_a_persons_over_restarts_and_a_lost_state_directory
     }
     // A person may always lift.
     let id = c.view()["drain"]["incident"].as_str().unwrap().to_owned();
-    assert_eq!(c.cli(&["clear", &id, "--reason", "reset and tested"]).0, Some(0));
+    c.clear(&id, "reset and tested");
     c.wait_undrained();
     assert_eq!(c.drains(), 4);
 }
@@ -184,7 +184,7 @@ fn faults_of_memory_nvlink_and_the_bus_are_never_lifted_automatically() {
     for incident in c.open_incidents() {
         assert!(c.is_drained(), "{incident}");
         let id = incident["id"].as_str().unwrap().to_owned();
-        assert_eq!(c.cli(&["clear", &id, "--reason", "tested"]).0, Some(0));
+        c.clear(&id, "tested");
     }
     c.wait_undrained();
 }

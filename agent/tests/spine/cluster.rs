@@ -121,11 +121,16 @@ impl Cluster {
         log.matches(&reason).count()
     }
 
+    /// Orders the end of an incident.
+    pub fn clear(&self, id: &str, reason: &str) {
+        assert_eq!(self.cli(&["clear", id, "--reason", reason]).0, Some(0));
+    }
+
     /// Clears every open incident and waits for the lift.
     pub fn clear_all(&self) {
         for incident in self.open_incidents() {
             let id = incident["id"].as_str().unwrap().to_owned();
-            assert_eq!(self.cli(&["clear", &id, "--reason", "next"]).0, Some(0));
+            self.clear(&id, "next");
         }
         self.wait_undrained();
         self.wait_drain_state("none");

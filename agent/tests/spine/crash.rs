@@ -41,7 +41,7 @@ fn crash_after(delay: Duration) {
     assert_eq!(c.view()["drain"]["recorded"], true);
     c.wait_xids(3, 79, 1.0);
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(c.cli(&["clear", &id, "--reason", "test"]).0, Some(0));
+    c.clear(&id, "test");
     c.wait_undrained();
 }
 
@@ -123,7 +123,7 @@ fn a_reboot_during_a_drain_clears_only_when_the_gpu_is_back() {
     });
     assert!(c.is_drained());
     let id = c.view()["drain"]["incident"].as_str().unwrap().to_owned();
-    assert_eq!(c.cli(&["clear", &id, "--reason", "tested"]).0, Some(0));
+    c.clear(&id, "tested");
     c.wait_undrained();
     c.wait_drain_state("none");
 }

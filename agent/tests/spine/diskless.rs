@@ -73,7 +73,7 @@ fn a_text_of_the_site_in_extra_stays_and_the_drain_waits_for_a_person() {
     assert!(c.is_drained());
     assert_eq!((extra(&c).as_str(), c.updates()), ("rack=7", 1));
     assert_eq!(c.view()["drain"]["recorded"], false);
-    assert_eq!(c.cli(&["clear", &id, "--reason", "test"]).0, Some(0));
+    c.clear(&id, "test");
     c.wait_undrained();
     assert_eq!(extra(&c), "rack=7");
 }

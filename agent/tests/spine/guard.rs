@@ -61,7 +61,7 @@ fn a_drain_has_a_slot_that_names_the_node_and_touches_no_job() {
     assert_eq!(c.metric("nodewarden_guard_limits_differ", &[]), Some(0.0));
     // A lift frees none.
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(c.cli(&["clear", &id, "--reason", "test"]).0, Some(0));
+    c.clear(&id, "test");
     c.wait_undrained();
     assert_eq!(c.reservations(), slots);
 }

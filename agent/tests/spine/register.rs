@@ -22,7 +22,7 @@ fn our_drain_is_recognised_when_slurmctld_replaced_its_reason() {
 
     // Repaired, but slurmctld would refuse to undrain an invalid registration: the undrain waits.
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(c.cli(&["clear", &id, "--reason", "reseated"]).0, Some(0));
+    c.clear(&id, "reseated");
     c.wait_looks(3);
     assert!(c.is_drained());
     c.slurm.restart_slurmd(&name, 8).unwrap();

@@ -117,7 +117,7 @@ fn comment_writes_a_comment_and_clear_takes_it_away() {
     c.until("comment", |_| comment(&c).starts_with("nodewarden:xid gpu"));
     assert!(!c.is_drained());
     let id = c.open_incidents()[0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(c.cli(&["clear", &id, "--reason", "cable reseated"]).0, Some(0));
+    c.clear(&id, "cable reseated");
     // 20.11 shows none so.
     c.until("no comment", |_| ["", "(null)"].contains(&comment(&c).as_str()));
 }
@@ -137,7 +137,7 @@ fn the_drivers_verdict_decides_and_none_lifts_the_drain() {
             n.try_view()["drain"]["why"].to_string().contains("earlier lifts")
         });
         let id = c.view()["drain"]["incident"].as_str().unwrap().to_owned();
-        assert_eq!(c.cli(&["clear", &id, "--reason", "reset"]).0, Some(0));
+        c.clear(&id, "reset");
     }
     c.wait_undrained();
     c.wait_drain_state("none");
