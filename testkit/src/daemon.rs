@@ -19,6 +19,9 @@ use crate::wait;
 /// Time that a program has to end before SIGKILL.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// Lines of its stderr that are printed when its test has failed.
+const SHOWN_LINES: usize = 100;
+
 /// Set in the program's environment, and so inherited by descendants that leave its session.
 const MARK: &str = "TESTKIT_DAEMON";
 
@@ -191,6 +194,14 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         // Keeps the guard until the end of this function; a mark without processes is harmless.
         let _guard = self.guard.take();
+        // A failed test that does not come again shows why only here.
+        if std::thread::panicking() {
+            let stderr = self.stderr();
+            let lines: Vec<_> = stderr.lines().collect();
+            let last = lines.len().saturating_sub(SHOWN_LINES);
+            eprintln!("stderr of {}, from line {}:", self.pid, last + 1);
+            eprintln!("{}", lines.get(last..).unwrap_or_default().join("\n"));
+        }
         let mut left = self.descendants();
         if self.signal(Signal::SIGTERM).is_ok() {
             // A stopped process receives the signal only now.

@@ -42,12 +42,14 @@ fn no_query_goes_to_slurm_and_ended_jobs_disappear() {
     })
     .unwrap();
     // No series of the job is left.
-    wait::until_true("the job is gone", PATIENCE, || {
-        let pages = cluster.pages();
-        let mut jobs = pages.values().flatten().filter_map(|s| s.label("jobid"));
-        jobs.all(|job| job == long.to_string())
-    })
-    .unwrap();
+    let of_ended = || -> Vec<_> {
+        let pages = cluster.pages().into_values().flatten();
+        pages
+            .filter(|s| s.label("jobid").is_some_and(|job| job != long.to_string()))
+            .map(|s| (s.name, s.labels))
+            .collect()
+    };
+    wait::while_moving("series of ended jobs", PATIENCE, &Vec::new(), of_ended).unwrap();
     assert_eq!(cluster.agree(&[long]), left);
 }
 
