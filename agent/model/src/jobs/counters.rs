@@ -1,6 +1,8 @@
 //! Counters of GPUs, ports and filesystems of one snapshot, whose differences belong to jobs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ptr;
 use std::time::Duration;
 
 use collectors::device_files::DeviceFiles;
@@ -64,12 +66,15 @@ fn name_of(rows: &[Row], sample: &Sample<'_>) -> Option<&'static str> {
         |not: &[&str]| !not.is_empty() && sample.label("operation").is_some_and(|word| not.contains(&word));
     let row = rows
         .iter()
-        .find(|(_, metrics, not)| metrics.contains(&sample.metric) && !is_other(not));
+        .find(|(_, metrics, not)| metrics.iter().any(|m| ptr::eq(*m, sample.metric)) && !is_other(not));
     row.map(|(name, ..)| *name)
 }
 
-/// GPU, instance (empty for the whole), and kind; for the node a name of [`NODE`], the metric and its labels.
+/// GPU, instance (empty for the whole), and kind.
 pub(super) type Key = (String, String, String);
+
+/// A name of [`NODE`], the metric and its labels. A page of a large node has many of them, and each look makes all.
+pub(super) type NodeKey = (Cow<'static, str>, Cow<'static, str>, String);
 
 /// A value, and the time of its reading since boot.
 pub(super) type Reading = (f64, Duration);
@@ -84,7 +89,7 @@ pub(super) struct Counters {
     /// By GPU, 0 to 1.
     pub(super) busy: BTreeMap<Key, Reading>,
     /// Counters of ports and filesystems.
-    pub(super) node: BTreeMap<Key, Reading>,
+    pub(super) node: BTreeMap<NodeKey, Reading>,
     /// By GPU and instance, in bytes.
     memory: BTreeMap<Key, Reading>,
     /// The GPUs in the snapshot, with the names of their device files and those of their instances.
@@ -104,7 +109,7 @@ impl Counters {
             {
                 if let Some(name) = name_of(rows, &sample) {
                     let labels = sample.labels.join("\u{1f}");
-                    let key = (name.to_owned(), sample.metric.name.to_owned(), labels);
+                    let key = (name.into(), sample.metric.name.into(), labels);
                     found.node.insert(key, reading(&sample, snapshot.at));
                 }
             }

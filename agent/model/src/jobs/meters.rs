@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{Counters, Key, Reading};
+use super::counters::{Counters, Key, NodeKey, Reading};
 
 /// After a longer gap the owners of a GPU are unknown.
 pub(super) const BLIND: Duration = Duration::from_secs(60);
 /// Readings no further apart belong to one look: each collector has its own cadence.
 const APART: Duration = Duration::from_secs(2);
 
-type Values = BTreeMap<Key, Reading>;
+type Values<K = Key> = BTreeMap<K, Reading>;
 
 /// The last reading of each counter, no older than [`BLIND`].
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub(super) struct Meters {
     #[serde(with = "pairs")]
     busy: Values,
     #[serde(with = "pairs")]
-    node: Values,
+    node: Values<NodeKey>,
 }
 
 /// JSON maps have text keys only.
@@ -34,11 +34,13 @@ mod pairs {
 
     use super::Values;
 
-    pub(super) fn serialize<S: Serializer>(map: &Values, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<K: Serialize, S: Serializer>(map: &Values<K>, to: S) -> Result<S::Ok, S::Error> {
         map.iter().collect::<Vec<_>>().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Values, D::Error> {
+    pub(super) fn deserialize<'de, K: Deserialize<'de> + Ord, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Values<K>, D::Error> {
         Ok(Vec::deserialize(from)?.into_iter().collect())
     }
 }
@@ -98,27 +100,32 @@ impl Meters {
     pub(super) fn node<'a>(&'a self, now: &'a Counters) -> impl Iterator<Item = OnNode<'a>> {
         now.node.iter().filter_map(|(key, to)| {
             let (by, from) = moved(&self.node, key, *to)?;
-            let name = key.0.as_str();
+            let name = &*key.0;
             Some(OnNode { name, by, from })
         })
     }
 
     /// Takes the readings.
     pub(super) fn take(&mut self, now: &Counters, at: Duration) {
-        for (kept, new) in [
-            (&mut self.energy, &now.energy),
-            (&mut self.throttle, &now.throttle),
-            (&mut self.busy, &now.busy),
-            (&mut self.node, &now.node),
-        ] {
-            kept.extend(new.iter().map(|(key, value)| (key.clone(), *value)));
-            kept.retain(|_, (_, read)| at.saturating_sub(*read) <= BLIND);
-        }
+        keep(&mut self.energy, &now.energy, at);
+        keep(&mut self.throttle, &now.throttle, at);
+        keep(&mut self.busy, &now.busy, at);
+        keep(&mut self.node, &now.node, at);
     }
 }
 
+fn keep<K: Ord + Clone>(kept: &mut Values<K>, new: &Values<K>, at: Duration) {
+    for (key, value) in new {
+        match kept.get_mut(key) {
+            Some(known) => *known = *value,
+            None => drop(kept.insert(key.clone(), *value)),
+        }
+    }
+    kept.retain(|_, (_, read)| at.saturating_sub(*read) <= BLIND);
+}
+
 /// The increase, and since when. A counter that decreased was reset: its count until then is lost.
-fn moved(before: &Values, key: &Key, (to, at): Reading) -> Option<(f64, Duration)> {
+fn moved<K: Ord>(before: &Values<K>, key: &K, (to, at): Reading) -> Option<(f64, Duration)> {
     let (from, read) = *before.get(key)?;
     let by = to - from;
     (by >= 0.0 && at.saturating_sub(read) <= BLIND).then_some((by, read))
