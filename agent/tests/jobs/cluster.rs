@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use testkit::exposition::Sample;
 use testkit::nvml::FakeNvml;
@@ -12,6 +13,9 @@ use testkit::slurm::{Cgroups, Slurm, SlurmOptions};
 use testkit::wait::{self, PATIENCE};
 
 use crate::common::Node;
+
+/// How long Slurm may take to end jobs: it kills what ignores its signal after 30 s, and asks again after minutes.
+pub const ENDS: Duration = Duration::from_secs(300);
 
 /// GPUs of a node.
 pub const GPUS: usize = 8;

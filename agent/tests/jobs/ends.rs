@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use testkit::wait::{self, PATIENCE};
 
-use crate::cluster::{Cluster, Owned, owners};
+use crate::cluster::{Cluster, ENDS, Owned, owners};
 
 #[test]
 fn no_query_goes_to_slurm_and_ended_jobs_disappear() {
@@ -41,6 +41,9 @@ fn no_query_goes_to_slurm_and_ended_jobs_disappear() {
         shown == left
     })
     .unwrap();
+    // slurmstepd ends only once it has told a controller that was frozen until now.
+    let folder = cluster.slurm.job_cgroup(&n0, short).unwrap();
+    wait::until_true("Slurm has removed the job's cgroup", ENDS, || !folder.exists()).unwrap();
     // No series of the job is left.
     let of_ended = || -> Vec<_> {
         let pages = cluster.pages().into_values().flatten();

@@ -2,20 +2,17 @@
 //! the GPUs that the controller allocated or none, as in the row, and never others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use testkit::slurm::{Cgroups, Installation, SlurmOptions, Version, steps};
 use testkit::wait::{self, PATIENCE};
 
-use crate::cluster::{Cluster, Owned, job, options, owners, series, shares};
+use crate::cluster::{Cluster, ENDS, Owned, job, options, owners, series, shares};
 use crate::hooks::Hooks;
 use crate::mix;
 use crate::order::{ORDER, devices};
 use crate::seen::Seen;
 use crate::table::{Answer, Kind, Row, TABLE};
-
-/// How long Slurm may take to end all jobs: it kills what ignores its signal after 30 s, and asks again after minutes.
-const ENDS: Duration = Duration::from_secs(300);
 
 /// Those of the release that is installed, or of the one in the root that `TESTKIT_SLURM_ROOT` names.
 #[test]
