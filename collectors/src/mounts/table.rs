@@ -58,7 +58,9 @@ fn mounts(text: &str) -> Vec<Mount> {
     };
     let covered: BTreeSet<i32> = all.iter().filter_map(covers).collect();
     // A mount has no path where another one in the same mount is at a folder above it. The same holds for those that it is in.
-    let points: BTreeSet<(i32, &Path)> = all.iter().map(|m| (m.pid, m.mount_point.as_path())).collect();
+    // The root of a node that runs from its initramfs is in itself, and hides nothing.
+    let inner = all.iter().filter(|m| m.pid != m.mnt_id);
+    let points: BTreeSet<(i32, &Path)> = inner.map(|m| (m.pid, m.mount_point.as_path())).collect();
     let is_hidden = |mount: &MountInfo| {
         let mut at = mount;
         for _ in 0..all.len() {
@@ -148,6 +150,17 @@ mod tests {
 
     const NFS: &str = "50 1 0:52 / /home rw,noatime shared:9 - nfs4 nas:/home rw,hard";
     const XFS: &str = "51 1 259:1 / /scratch rw shared:8 - xfs /dev/nvme0n1p1 rw";
+
+    #[test]
+    fn on_a_node_that_runs_from_its_initramfs_the_root_hides_nothing() {
+        let root = "1 1 0:2 / / rw - rootfs rootfs rw";
+        let home = "25 1 0:52 / /home rw - nfs4 nas:/home rw,hard";
+        let covered = "26 1 0:53 / /data/old rw - nfs4 nas:/old rw,hard";
+        let data = "27 1 0:54 / /data rw - nfs4 nas:/data rw,hard";
+        let all = found(&[root, home, covered, data].join("\n"));
+        let points: Vec<&str> = all.iter().map(|(point, ..)| point.as_str()).collect();
+        assert_eq!(points, ["/data", "/home"]);
+    }
 
     #[test]
     fn network_filesystems_come_before_local_ones() {
