@@ -1,7 +1,10 @@
 //! `cargo xtask bench`: cost of a scrape, compared with node_exporter and a floor program. Method: docs/benchmarks.md.
 
 mod burst;
+mod crates;
 mod instructions;
+mod lustre;
+mod lustre_peer;
 mod measure;
 mod meter;
 mod nvidia;
@@ -90,6 +93,15 @@ enum What {
         #[arg(long)]
         peers: bool,
     },
+    /// A client of Lustre with 4 and with 1,000 OSTs, compared with lustre_collector from crates.io.
+    Lustre {
+        /// Fewer scrapes; ignore the limit.
+        #[arg(long, conflicts_with = "write")]
+        quick: bool,
+        /// Write the table to docs/benchmarks.md.
+        #[arg(long)]
+        write: bool,
+    },
     /// Counters of RDMA ports by netlink and by sysfs files, in a guest with soft-RoCE.
     Rdma {
         /// Write the table to docs/benchmarks.md.
@@ -122,6 +134,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Some(What::Instructions { bless }) => return instructions::run(bless),
         Some(What::Where { quick, write }) => return parts::run(quick, write),
         Some(What::Nvidia { quick, write, peers }) => return nvidia::run(quick, write, !peers),
+        Some(What::Lustre { quick, write }) => return lustre::run(quick, write),
         Some(What::Rdma { write }) => return rdma::run(write),
         None if args.soak => return soaked(),
         None => {}
@@ -161,6 +174,14 @@ pub(crate) fn instructions() -> Result<()> {
 /// When a page has wrong values, or nodewarden makes a call more than once per reading or exceeds a limit.
 pub(crate) fn nvidia() -> Result<()> {
     nvidia::run(false, false, true)
+}
+
+/// The client of Lustre, as CI measures it.
+///
+/// # Errors
+/// When a program does not show it, or we cost more for a series.
+pub(crate) fn lustre() -> Result<()> {
+    lustre::run(false, false)
 }
 
 /// RDMA counters by netlink and by sysfs, as CI measures them.

@@ -205,7 +205,7 @@ fn all_smi_on(program: &Path, dir: &Path, library: FakeNvml, cores: &Cores) -> R
     let (daemon, meter) = started(&command, "all-smi", cores)?;
     Ok(Watched {
         name: "all-smi".to_owned(),
-        version: nvidia_peer::VERSION.to_owned(),
+        version: nvidia_peer::ALL_SMI.version.to_owned(),
         daemon,
         meter,
         asked: Asked::Socket(socket),

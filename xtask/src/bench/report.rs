@@ -29,6 +29,12 @@ pub(super) const GPUS: Marks = Marks {
     end: "<!-- gpus: end -->",
 };
 
+/// A client of Lustre, compared with lustre_collector.
+pub(super) const LUSTRE: Marks = Marks {
+    begin: "<!-- lustre: begin -->",
+    end: "<!-- lustre: end -->",
+};
+
 /// Netlink compared with sysfs files.
 pub(super) const RDMA: Marks = Marks {
     begin: "<!-- rdma: begin -->",

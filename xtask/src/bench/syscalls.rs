@@ -1,4 +1,4 @@
-//! System calls of one scrape, by strace.
+//! System calls, by strace.
 
 use std::path::Path;
 
@@ -16,14 +16,21 @@ const SCRAPES: u32 = 20;
 
 /// System calls of all processes per scrape, including other work. `None`: strace does not work here.
 pub(super) fn measure(program: &mut Program, hcas: &mut Hcas, work: &Path) -> Result<Option<f64>> {
+    let calls = count(&program.pids(), work, || {
+        (0..SCRAPES).try_for_each(|_| program.scrape(true, hcas).map(drop))
+    })?;
+    Ok(calls.map(|calls| calls / f64::from(SCRAPES)))
+}
+
+/// System calls of these processes during something. `None`: strace does not work here.
+pub(super) fn count(pids: &[u32], work: &Path, during: impl FnOnce() -> Result<()>) -> Result<Option<f64>> {
     if !cmd::exists("strace") {
         return Ok(None);
     }
     let file = work.join("strace");
-    let pids = program.pids();
     let mut command = cmd::program("strace", &["-c", "-f", "-o"]);
     command.arg(&file);
-    for pid in &pids {
+    for pid in pids {
         command.args(["-p", &pid.to_string()]);
     }
     let strace = Daemon::start(command)?;
@@ -34,13 +41,11 @@ pub(super) fn measure(program: &mut Program, hcas: &mut Hcas, work: &Path) -> Re
         ensure!(strace.ended()?.is_none(), "strace: {}", strace.stderr());
         Ok(pids.iter().all(traced).then_some(()))
     })?;
-    for _ in 0..SCRAPES {
-        program.scrape(true, hcas)?;
-    }
+    during()?;
     strace.signal(Signal::SIGINT)?;
     strace.wait(PATIENCE)?;
     let text = std::fs::read_to_string(&file)?;
-    Ok(Some(total(&text)? / f64::from(SCRAPES)))
+    total(&text).map(Some)
 }
 
 /// The number of calls in the last line of `strace -c`.

@@ -1,0 +1,298 @@
+//! `cargo xtask bench lustre`: a client of Lustre, read by us and by lustre_collector, and by us with 1,000 OSTs.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use testkit::daemon::Daemon;
+use testkit::scrape::Scraper;
+use testkit::tree::{self, Entry};
+use testkit::wait::{self, PATIENCE};
+
+use super::lustre_peer::{PROGRAM, Peer};
+use super::meter::{Cgroup, Cores, Meter};
+use super::{DOCUMENT, OURS, Place, program, report, syscalls};
+use crate::cmd;
+
+/// A client with some OSTs.
+const FIXTURE: &str = "fixtures/lustre/healthy/root.tree";
+/// The one that is copied for more.
+const MODEL: &str = "OST0000";
+/// The mount's folder of statistics.
+const MOUNT: &str = "scratch-ffff880812345600";
+
+/// OSTs of the small client, which both programs read, and of the large one.
+const FEW: u32 = 4;
+const MANY: u32 = 1000;
+
+/// Between scrapes: the collector `lustre` reads as often.
+const EVERY: Duration = Duration::from_secs(15);
+/// Longer than the daemon's first, hurried health ticks.
+const SETTLE: Duration = Duration::from_secs(17);
+
+/// How much is measured.
+struct Plan {
+    settle: Duration,
+    every: Duration,
+    scrapes: u32,
+    traced: u32,
+}
+
+const FULL: Plan = Plan {
+    settle: SETTLE,
+    every: EVERY,
+    scrapes: 12,
+    // The files of a target are read in every fourth reading.
+    traced: 4,
+};
+
+const QUICK: Plan = Plan {
+    settle: Duration::from_secs(2),
+    every: EVERY,
+    scrapes: 2,
+    traced: 1,
+};
+
+/// nodewarden on one client.
+struct Client {
+    name: String,
+    daemon: Daemon,
+    meter: Meter,
+    scraper: Scraper,
+}
+
+/// A column of the table.
+struct Figures {
+    name: String,
+    version: String,
+    cpu_ms: f64,
+    series: usize,
+    /// Of these, the processor time of the programs that it starts, and how many.
+    started: (f64, usize),
+    /// System calls of all its processes.
+    calls: Option<f64>,
+}
+
+/// Measures all.
+///
+/// # Errors
+/// When a program does not show the client, or we cost more for a series.
+pub(super) fn run(quick: bool, write: bool) -> Result<()> {
+    let plan = if quick { QUICK } else { FULL };
+    let place = Place::new()?;
+    let cores = Cores::pin()?;
+    let stats = format!("sys/kernel/debug/lustre/llite/{MOUNT}/stats");
+    let mut clients = Vec::new();
+    for osts in [FEW, MANY] {
+        clients.push(Client::start(&place, osts, &cores)?);
+    }
+    let few = place.root(&folder(FEW)).join(stats);
+    let parameter = format!("llite.{MOUNT}.stats");
+    let peer = Peer::new(&place.work, place.temp.path().join("peer"), (&parameter, &few))?;
+    let method = clients.first().map(|c| c.meter.method()).unwrap_or_default();
+    let machine = report::machine(cores.count, place.temp.path(), method)?;
+    let figures = measure(&mut clients, &peer, &plan, &place.work)?;
+    let table = table(&figures);
+    println!("\n{table}");
+    if write {
+        report::write(&cmd::root().join(DOCUMENT), report::LUSTRE, &machine, &table)?;
+    }
+    let file = place.work.join("lustre.json");
+    let all: Vec<_> = figures.iter().map(Figures::json).collect();
+    fs::write(&file, serde_json::to_string_pretty(&all)?)?;
+    println!("{}", file.display());
+    if let ([other, ours, ..], false) = (figures.as_slice(), quick) {
+        ensure!(
+            ours.per_series() <= other.per_series(),
+            "{:.2} us of CPU a series, {} has {:.2}",
+            ours.per_series(),
+            other.name,
+            other.per_series()
+        );
+    }
+    Ok(())
+}
+
+fn folder(osts: u32) -> String {
+    format!("lustre-{osts}")
+}
+
+/// The client of the fixture with this many OSTs.
+fn lay(root: &Path, osts: u32) -> Result<()> {
+    let text = fs::read_to_string(cmd::root().join(FIXTURE)).context(FIXTURE)?;
+    for (path, entry) in tree::parse(FIXTURE, &text)? {
+        if !path.contains("-OST") {
+            tree::put(&root.join(&path), &entry)?;
+        } else if path.contains(MODEL) {
+            for ost in 0..osts {
+                let named = |text: &str| text.replace(MODEL, &format!("OST{ost:04x}"));
+                let entry = match &entry {
+                    Entry::File(bytes) => Entry::File(named(std::str::from_utf8(bytes)?).into_bytes()),
+                    other => other.clone(),
+                };
+                tree::put(&root.join(named(&path)), &entry)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Client {
+    fn start(place: &Place, osts: u32, cores: &Cores) -> Result<Self> {
+        let name = format!("{OURS}, {osts} OSTs");
+        lay(&place.root(&folder(osts)), osts)?;
+        let recipe = place.nodewarden(&name, &folder(osts), 0)?;
+        let cgroup = Cgroup::create(&name);
+        let daemon = Daemon::start(program::placed(&recipe.command, cgroup.as_ref(), cores))?;
+        let line = daemon.wait_for_line(recipe.says, PATIENCE)?;
+        let address = program::address(&line).with_context(|| line.clone())?;
+        let mut scraper = Scraper::connect(address, "/metrics?tier=detail&collect[]=lustre")?;
+        let all = format!(
+            "lustre_client_targets{{fs=\"scratch\",target_type=\"ost\",state=\"FULL\"}} {osts}\n"
+        );
+        let mut last = String::new();
+        let shown = wait::until(&format!("{name}: Lustre on the page"), PATIENCE, || {
+            last = scraper.scrape(false)?.page;
+            Ok(last.contains(&all).then_some(()))
+        });
+        shown.with_context(|| format!("{}\n{last}", daemon.stderr()))?;
+        Ok(Self {
+            name,
+            meter: Meter::new(cgroup, daemon.pid()),
+            daemon,
+            scraper,
+        })
+    }
+
+    /// The series of a page.
+    fn scrape(&mut self) -> Result<usize> {
+        let page = self.scraper.scrape(false);
+        let page = page
+            .with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))?
+            .page;
+        Ok(page.lines().filter(|l| l.starts_with("lustre_")).count())
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        let mut pids = vec![self.daemon.pid()];
+        pids.extend(self.daemon.children());
+        pids
+    }
+}
+
+/// All of them, in turn. lustre_collector first.
+fn measure(clients: &mut [Client], peer: &Peer, plan: &Plan, work: &Path) -> Result<Vec<Figures>> {
+    std::thread::sleep(plan.settle);
+    let used = |clients: &[Client]| clients.iter().map(|c| c.meter.used()).collect::<Result<Vec<_>>>();
+    let before = used(clients)?;
+    let (mut other, mut of_started, mut started, mut rows) = (Duration::ZERO, Duration::ZERO, 0, 0);
+    let mut series = vec![0; clients.len()];
+    let mut next = Instant::now();
+    for _ in 0..plan.scrapes {
+        next += plan.every;
+        for (client, series) in clients.iter_mut().zip(&mut series) {
+            *series = client.scrape()?;
+        }
+        let (run, found) = peer.scrape()?;
+        other += run.cpu;
+        rows = found;
+        let (count, cpu) = peer.started()?;
+        started = count;
+        of_started += cpu;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    let after = used(clients)?;
+    let each = |time: Duration| time.as_secs_f64() * 1e3 / f64::from(plan.scrapes);
+    let mut figures = vec![Figures {
+        name: PROGRAM.name.to_owned(),
+        version: PROGRAM.version.to_owned(),
+        cpu_ms: each(other),
+        series: rows,
+        started: (each(of_started), started),
+        calls: None,
+    }];
+    for (at, client) in clients.iter_mut().enumerate() {
+        let pids = client.pids();
+        let (every, traced) = (plan.every, plan.traced);
+        let calls = syscalls::count(&pids, work, || {
+            for _ in 0..traced {
+                client.scrape()?;
+                std::thread::sleep(every);
+            }
+            Ok(())
+        })?;
+        figures.push(Figures {
+            name: client.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cpu_ms: each(after[at].saturating_sub(before[at])),
+            series: series[at],
+            started: (0.0, 0),
+            calls: calls.map(|calls| calls / f64::from(traced)),
+        });
+    }
+    Ok(figures)
+}
+
+impl Figures {
+    /// Microseconds of its own processor time for a series.
+    fn per_series(&self) -> f64 {
+        (self.cpu_ms - self.started.0) * 1e3 / self.series.max(1) as f64
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "name": self.name, "version": self.version, "cpu_ms_per_scrape": self.cpu_ms, "series": self.series,
+            "cpu_us_per_series": self.per_series(), "cpu_ms_of_started_programs": self.started.0,
+            "started_programs": self.started.1, "system_calls_per_scrape": self.calls,
+        })
+    }
+}
+
+/// The table, in Markdown.
+fn table(all: &[Figures]) -> String {
+    type Cell = fn(&Figures) -> String;
+    let rows: [(&str, Cell); 7] = [
+        ("version", |f| f.version.clone()),
+        ("CPU of all processes, ms a scrape at one each 15 s", |f| {
+            format!("{:.2}", f.cpu_ms)
+        }),
+        ("of it, programs that it starts for a scrape", |f| {
+            format!("{:.2}", f.started.0)
+        }),
+        ("programs started for a scrape", |f| f.started.1.to_string()),
+        ("series", |f| f.series.to_string()),
+        ("own CPU, us a series", |f| format!("{:.2}", f.per_series())),
+        ("system calls of all processes in 15 s", |f| {
+            f.calls.map_or("-".to_owned(), |calls| format!("{calls:.0}"))
+        }),
+    ];
+    let names: Vec<&str> = all.iter().map(|f| f.name.as_str()).collect();
+    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(all.len()));
+    for (what, cell) in rows {
+        let cells: Vec<String> = all.iter().map(cell).collect();
+        text += &format!("| {what} | {} |\n", cells.join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_as_many_osts_as_are_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        lay(dir.path(), 3).unwrap();
+        let osc = dir.path().join("proc/fs/lustre/osc");
+        let mut names: Vec<_> = (fs::read_dir(&osc).unwrap())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let expected = ["OST0000", "OST0001", "OST0002"].map(|ost| format!("scratch-{ost}-osc-ffff880812345600"));
+        assert_eq!(names, expected);
+        let import = fs::read_to_string(osc.join(&names[2]).join("import")).unwrap();
+        assert!(import.contains("target: scratch-OST0002_UUID"), "{import}");
+    }
+}
