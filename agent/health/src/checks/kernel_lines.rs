@@ -16,6 +16,7 @@ use crate::counts::Watched;
 use crate::finding::{Clear, Finding, Joins, Remedy};
 use crate::judge::Judge;
 use crate::reads::host::Place;
+use crate::reads::mounts;
 use model::derive::xid::gpu_label;
 use model::snapshot::Presence;
 
@@ -86,7 +87,7 @@ check! { MEMORY_EXHAUSTED "memory-exhausted" Node Node ObserveOrDrain,
 }
 check! { STORAGE_SERVER "storage-server" Server Shared Observe,
     fires "The kernel log reports a server of NFS or Lustre that does not respond or evicted this client. Or lost locks, or a peer that LNet does not reach.",
-    clears "The kernel reports it as back. Evictions, lost locks, peers: 6 h without. Soft mounts: 1 h without.",
+    clears "The kernel reports it as back, or all its NFS mounts answer. Evictions, lost locks, peers: 6 h without. Soft mounts: 1 h without.",
     ignored "Single requests that failed: counted. Lines of a server about its clients."
 }
 
@@ -97,6 +98,9 @@ static PACE: Pace = Pace {
     good: 3,
     hold: Duration::from_secs(60),
 };
+
+/// Lines about a server of NFS that are over once its mounts answer.
+const ANSWERED: [&str; 2] = ["nfs-not-responding", "nfs-timed-out"];
 
 /// The longest line that is stored, in characters.
 const MAX_LINE: usize = 200;
@@ -203,6 +207,7 @@ impl Watch for State {
             log.is_some_and(|log| log.presence == Presence::Open && matches!(log.watcher, Some(Ok(()))));
         let read_for = is_read.then(|| self.log.read((), judge.since_boot()));
         let is_over = |last: &Last, ends: Ends| match ends {
+            _ if last.is_answered(judge) => Some(true),
             Ends::Quiet(hours) => {
                 let quiet = hours * HOUR_MS;
                 let is_quiet = judge.now_ms().saturating_sub(last.at_ms) >= quiet;
@@ -274,6 +279,14 @@ impl Last {
             count: 0,
             line: String::new(),
         }
+    }
+
+    /// Whether the mounts of an NFS server have answered since. The kernel reports a server as back to the program that waited
+    /// for it: a line of one that was killed has no end.
+    fn is_answered(&self, judge: &Judge<'_>) -> bool {
+        let since = Duration::from_millis(self.at_ms);
+        ANSWERED.contains(&self.about.row.as_str())
+            && mounts::answers(judge.snapshot, &self.about.subject.name, since)
     }
 }
 

@@ -9,6 +9,7 @@ use super::unreadable::{self, Meaning, Rule};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::judge::Judge;
+use crate::reads::mounts::server;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -79,34 +80,4 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
         }
     });
     named.collect()
-}
-
-/// The server in a source: `nas` of `nas:/home` and of `//nas/home`. Sources of FUSE are any text of users.
-fn server<'a>(fstype: &str, source: &'a str) -> Option<&'a str> {
-    let name = match source.strip_prefix("//") {
-        Some(share) => share.split('/').next(),
-        None => source.split_once(":/").map(|(server, _)| server),
-    };
-    name.filter(|name| !name.is_empty() && !fstype.starts_with("fuse"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::server;
-
-    #[test]
-    fn the_server_is_that_of_the_source() {
-        for (fstype, source, is) in [
-            ("nfs4", "nas:/home", Some("nas")),
-            ("nfs", "[fe80::1]:/home", Some("[fe80::1]")),
-            ("cifs", "//nas/home", Some("nas")),
-            ("lustre", "10.2.0.40@o2ib:/scratch", Some("10.2.0.40@o2ib")),
-            ("xfs", "/dev/nvme0n1p1", None),
-            ("gpfs", "scratch", None),
-            ("nfs4", ":/home", None),
-            ("fuse.sshfs", "alice@nas:/home", None),
-        ] {
-            assert_eq!(server(fstype, source), is, "{fstype} {source}");
-        }
-    }
 }

@@ -3,6 +3,7 @@
 pub mod gpu;
 pub mod host;
 pub mod known;
+pub(crate) mod mounts;
 pub(crate) mod node;
 pub mod port;
 

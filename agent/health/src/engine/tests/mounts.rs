@@ -1,5 +1,6 @@
 //! Checks mount-unresponsive, mount-read-only and mount-full.
 
+use collectors::event::{EventBody, KernelLine};
 use collectors::mounts::metrics::{AVAILABLE, INFO, INODES, INODES_FREE, READ_ONLY, SIZE};
 use collectors::{Block, Subject, SubjectKind};
 
@@ -270,4 +271,35 @@ fn a_fault_of_several_mounts_of_a_server_names_the_server() {
         "{:?}",
         sim.incidents()
     );
+}
+
+/// The kernel reports a server as back only to the program that waited, and that one may have been killed.
+#[test]
+fn a_server_is_back_when_each_of_its_mounts_has_answered_since_the_line() {
+    for row in ["nfs-not-responding", "nfs-timed-out"] {
+        let mut sim = Sim::new(Mode::Drain);
+        let healthy = [
+            ("/a", "nas:/a", None),
+            ("/b", "nas:/b", None),
+            ("/c", "other:/c", None),
+        ];
+        let [a, b, c] = healthy;
+        of_servers(&mut sim, &[(a.0, a.1, Some("stale")), b, c]);
+        sim.pass(60);
+        for server in ["nas", "unmounted"] {
+            let subject = Subject::new(SubjectKind::Server, server);
+            let row = row.to_owned();
+            sim.event(EventBody::Kernel(KernelLine { row, subject }));
+        }
+        let open = |sim: &Sim| -> Vec<String> {
+            let all = sim.engine.view().incidents;
+            let open = all.iter().filter(|i| i.state == "open");
+            open.map(|i| i.subject.clone()).collect()
+        };
+        sim.pass(300);
+        assert!(open(&sim).contains(&"server nas".to_owned()), "{:?}", open(&sim));
+        of_servers(&mut sim, &healthy);
+        sim.pass(300);
+        assert_eq!(open(&sim), ["server unmounted"], "{row}");
+    }
 }

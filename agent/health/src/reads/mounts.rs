@@ -1,0 +1,59 @@
+//! Mounts, by their server.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use collectors::SubjectKind;
+use collectors::mounts::metrics::INFO;
+use model::snapshot::Snapshot;
+
+/// The server in a source: `nas` of `nas:/home` and of `//nas/home`. Sources of FUSE are any text of users.
+pub(crate) fn server<'a>(fstype: &str, source: &'a str) -> Option<&'a str> {
+    let name = match source.strip_prefix("//") {
+        Some(share) => share.split('/').next(),
+        None => source.split_once(":/").map(|(server, _)| server),
+    };
+    name.filter(|name| !name.is_empty() && !fstype.starts_with("fuse"))
+}
+
+/// Whether each mount of this server has answered a probe that ended after `since` (since boot); false without a mount.
+pub(crate) fn answers(snapshot: &Snapshot, name: &str, since: Duration) -> bool {
+    let mounts: BTreeSet<&str> = (snapshot.samples(&INFO))
+        .filter_map(|sample| {
+            let label = |name| sample.label(name).unwrap_or_default();
+            let is_its = server(label("fstype"), label("source")) == Some(name);
+            is_its.then_some(label("mountpoint"))
+        })
+        .collect();
+    let probes = snapshot
+        .collector("mounts")
+        .into_iter()
+        .flat_map(|c| c.devices.iter());
+    let answered: BTreeSet<&str> = probes
+        .filter(|d| d.subject.kind == SubjectKind::Mount)
+        .filter(|d| d.error.is_none() && d.late.is_none() && d.at > since)
+        .map(|d| d.subject.name.as_str())
+        .collect();
+    !mounts.is_empty() && mounts.is_subset(&answered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::server;
+
+    #[test]
+    fn the_server_is_that_of_the_source() {
+        for (fstype, source, is) in [
+            ("nfs4", "nas:/home", Some("nas")),
+            ("nfs", "[fe80::1]:/home", Some("[fe80::1]")),
+            ("cifs", "//nas/home", Some("nas")),
+            ("lustre", "10.2.0.40@o2ib:/scratch", Some("10.2.0.40@o2ib")),
+            ("xfs", "/dev/nvme0n1p1", None),
+            ("gpfs", "scratch", None),
+            ("nfs4", ":/home", None),
+            ("fuse.sshfs", "alice@nas:/home", None),
+        ] {
+            assert_eq!(server(fstype, source), is, "{fstype} {source}");
+        }
+    }
+}
