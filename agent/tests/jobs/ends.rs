@@ -41,7 +41,7 @@ fn no_query_goes_to_slurm_and_ended_jobs_disappear() {
         shown == left
     })
     .unwrap();
-    // slurmstepd ends only once it has told a controller that was frozen until now.
+    // slurmstepd ends only after its report to a controller that was frozen until now.
     let folder = cluster.slurm.job_cgroup(&n0, short).unwrap();
     wait::until_true("Slurm has removed the job's cgroup", ENDS, || !folder.exists()).unwrap();
     // No series of the job is left.

@@ -43,7 +43,10 @@ impl Published {
         install
             .args([self.name, "--locked", "--version", self.version, "--root"])
             .arg(&folder)
-            .env("CARGO_TARGET_DIR", work.join(format!("peers/{}-target", self.name)));
+            .env(
+                "CARGO_TARGET_DIR",
+                work.join(format!("peers/{}-target", self.name)),
+            );
         cmd::run(&mut install)?;
         Ok(program)
     }

@@ -149,9 +149,8 @@ impl Client {
         let line = daemon.wait_for_line(recipe.says, PATIENCE)?;
         let address = program::address(&line).with_context(|| line.clone())?;
         let mut scraper = Scraper::connect(address, "/metrics?tier=detail&collect[]=lustre")?;
-        let all = format!(
-            "lustre_client_targets{{fs=\"scratch\",target_type=\"ost\",state=\"FULL\"}} {osts}\n"
-        );
+        let all =
+            format!("lustre_client_targets{{fs=\"scratch\",target_type=\"ost\",state=\"FULL\"}} {osts}\n");
         let mut last = String::new();
         let shown = wait::until(&format!("{name}: Lustre on the page"), PATIENCE, || {
             last = scraper.scrape(false)?.page;
@@ -290,7 +289,8 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        let expected = ["OST0000", "OST0001", "OST0002"].map(|ost| format!("scratch-{ost}-osc-ffff880812345600"));
+        let expected =
+            ["OST0000", "OST0001", "OST0002"].map(|ost| format!("scratch-{ost}-osc-ffff880812345600"));
         assert_eq!(names, expected);
         let import = fs::read_to_string(osc.join(&names[2]).join("import")).unwrap();
         assert!(import.contains("target: scratch-OST0002_UUID"), "{import}");

@@ -85,9 +85,8 @@ impl Peer {
         let at = folder.display();
         // A client has neither an MGS nor a recovery.
         let lctl = format!("#!/bin/sh\ncase \"$*\" in *llite*) exec cat {at}/llite ;; esac\n");
-        let lnetctl = format!(
-            "#!/bin/sh\ncase $1 in stats) exec cat {at}/stats ;; net) exec cat {at}/net ;; esac\n"
-        );
+        let lnetctl =
+            format!("#!/bin/sh\ncase $1 in stats) exec cat {at}/stats ;; net) exec cat {at}/net ;; esac\n");
         for (name, text) in [("lctl", lctl), ("lnetctl", lnetctl)] {
             let file = folder.join(name);
             fs::write(&file, text)?;
