@@ -82,6 +82,25 @@ fn unpack(packages: &[String], to: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Packages of this Debian, downloaded and unpacked below target/vm; from the last run where apt has no newer version.
+///
+/// # Errors
+/// When apt does not know one or cannot download it.
+pub(super) fn packages(name: &str, packages: &[&str], work: &Path) -> Result<PathBuf> {
+    with_lists(|| {
+        let versions = packages.iter().map(|p| version(p)).collect::<Result<Vec<_>>>()?;
+        let folder = work.join(format!("{name}-{}", versions.join("+").replace(['/', ':'], "_")));
+        if !folder.is_dir() {
+            let named = packages.iter().zip(&versions).map(|(p, v)| format!("{p}={v}"));
+            let new = work.join(format!("{name}.new"));
+            unpack(&named.collect::<Vec<_>>(), &new, work)?;
+            // Its name shows that it is complete.
+            fs::rename(&new, &folder)?;
+        }
+        Ok(folder)
+    })
+}
+
 fn keep(packages: &[String], kernel: &Kernel, work: &Path) -> Result<()> {
     let new = work.join("kernel.new");
     unpack(packages, &new, work)?;

@@ -6,7 +6,9 @@
 
 mod image;
 mod kernel;
+mod nfs;
 mod qemu;
+mod ram;
 mod rdma;
 mod rdma_bench;
 mod rdma_link;
@@ -99,6 +101,13 @@ const GROUPS: &[Group] = &[
         make: systemd::make,
         results: systemd::RESULTS,
         deadline: systemd::DEADLINE,
+    },
+    Group {
+        name: "nfs",
+        packages: nfs::PACKAGES,
+        make: nfs::make,
+        results: nfs::RESULTS,
+        deadline: nfs::DEADLINE,
     },
     Group {
         name: "rdma",

@@ -9,7 +9,7 @@ use super::rdma::{self, Guest};
 use super::{Clock, Machine};
 
 /// What the host needs.
-pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, &["strace"]];
+pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, rdma::PROVIDER_PACKAGE, &["strace"]];
 
 /// Of the host's time.
 pub(super) const DEADLINE: Duration = Duration::from_secs(8 * 60);

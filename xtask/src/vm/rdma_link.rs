@@ -9,7 +9,7 @@ use super::rdma::{self, Guest};
 use super::{Clock, Machine};
 
 /// What the host needs.
-pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE];
+pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, rdma::PROVIDER_PACKAGE];
 
 /// Of the host's time: the guest's own passes as fast as there is nothing to do.
 pub(super) const DEADLINE: Duration = Duration::from_secs(8 * 60);

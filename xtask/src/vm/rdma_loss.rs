@@ -9,7 +9,7 @@ use super::rdma::{self, Guest};
 use super::{Clock, Machine};
 
 /// Debian packages that the host needs.
-pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, &["perftest"]];
+pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, rdma::PROVIDER_PACKAGE, &["perftest"]];
 
 /// Time limit: one boot of both, and minutes of traffic and waiting. Two idle cores need a quarter of it.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20 * 60);

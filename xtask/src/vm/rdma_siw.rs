@@ -11,7 +11,11 @@ use super::rdma::{self, Guest};
 use super::{Clock, Machine};
 
 /// What the host needs.
-pub(super) const PACKAGES: &[&[&str]] = &[rdma::BASE, &["gcc-12", "libelf1", "make", "xz-utils"]];
+pub(super) const PACKAGES: &[&[&str]] = &[
+    rdma::BASE,
+    rdma::PROVIDER_PACKAGE,
+    &["gcc-12", "libelf1", "make", "xz-utils"],
+];
 
 /// Of the host's time.
 pub(super) const DEADLINE: Duration = Duration::from_secs(6 * 60);

@@ -1,70 +1,15 @@
-# What the guests with soft-RoCE share: each script is its guest's only init, and sources this first.
-export PATH=/usr/sbin:/usr/bin:/opt/busybox
-/usr/bin/busybox mkdir -p /opt/busybox
-/usr/bin/busybox --install -s /opt/busybox
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs -o mode=755 run /run
-mount -t tmpfs -o mode=1777 tmp /tmp
-CONSOLE=/dev/console
+# What the guests with soft-RoCE share.
+. /ram-lib.sh
+COLLECTOR=rdma
 CLASS=/sys/class/infiniband
-PAGE=http://127.0.0.1:19190/metrics
 
-say() { echo "$*" >$CONSOLE; }
-pass() { say "@@ $1: ok $2"; }
-
-end() {
-  say "@@ end"
-  poweroff -f
-  sleep 1000
-}
-
-# The first failure ends the run: what comes after it would only repeat it.
-fail() {
-  say "@@ $1: FAILED $2"
-  say "--- nodewarden"
-  nodewarden status >$CONSOLE 2>&1
-  for log in /tmp/*.log; do
-    say "--- $log"
-    tail -n 40 "$log" >$CONSOLE
-  done
+show_more() {
   say "--- page"
   page | grep '^rdma_' >$CONSOLE
   say "--- sysfs"
   grep -r . $CLASS/*/ports/1/hw_counters/ >$CONSOLE
-  say "--- kernel"
-  dmesg | tail -n 20 >$CONSOLE
-  end
 }
 
-# wait_for NAME SECONDS COMMAND...: repeats the command until it succeeds.
-wait_for() {
-  local name=$1 limit=$2 tries=0
-  shift 2
-  until "$@"; do
-    tries=$((tries + 1))
-    [ $tries -lt $((limit * 5)) ] || fail "$name" "not within $limit s: $*"
-    usleep 200000
-  done
-}
-
-# must NAME DETAIL SECONDS COMMAND...: a result that depends on the command's success within the time.
-must() {
-  local name=$1 detail=$2
-  shift 2
-  wait_for "$name" "$@"
-  pass "$name" "$detail"
-}
-
-page() { timeout 30 wget -q -O - "$PAGE?tier=detail&collect[]=rdma" 2>/dev/null; }
-# found CHECK: whether it has a finding, wherever it stands in an incident. Neither this nor its opposite is true of an
-# agent that does not answer.
-found() { why=$(nodewarden why 2>&1) && echo "$why" | grep -q "$1"; }
-not_found() { why=$(nodewarden why 2>&1) && ! echo "$why" | grep -q "$1"; }
-incidents() { timeout 30 wget -q -O - http://127.0.0.1:19190/api/v1/status; }
-# has LINE: a whole one, as ...} 1 begins ...} 10 too.
-has() { page >/tmp/page && grep -qxF "$1" /tmp/page; }
 has_not() { page >/tmp/page && grep -q '^nodewarden_collector_up{collector="rdma"} 1' /tmp/page && ! grep -qF "$1" /tmp/page; }
 
 # The value of a counter of a port on the page, by its own metric, by that of other drivers, or by its name.
@@ -97,13 +42,6 @@ same() {
   [ $files -ge 10 ]
 }
 
-pid_of() {
-  local dir
-  for dir in /proc/[0-9]*; do
-    if [ "$(cat $dir/comm 2>/dev/null)" = "$1" ]; then echo ${dir#/proc/}; fi
-  done
-}
-
 is_by_netlink() { has "rdma_hw_counters_info{device=\"$1\",port=\"1\",source=\"netlink\"} 1"; }
 # events: those of a device, which no page of one collector has.
 events() { timeout 30 wget -q -O - $PAGE 2>/dev/null | grep "^rdma_events_total{device=\"$1\""; }
@@ -111,9 +49,6 @@ events() { timeout 30 wget -q -O - $PAGE 2>/dev/null | grep "^rdma_events_total{
 event() { events "$1" | grep -q ",port=\"1\",event=\"$2\"} $3\$"; }
 state_is() { has "rdma_port_state{device=\"$1\",port=\"1\"} $2"; }
 
-for module in /modules/*.ko; do
-  insmod "$module" || fail kernel "insmod $module"
-done
 # There is no udev.
 mkdir -p /dev/infiniband
 nodes() {
@@ -122,13 +57,6 @@ nodes() {
     node=${file%/dev}
     [ -e /dev/infiniband/${node##*/} ] || mknod /dev/infiniband/${node##*/} c $(tr ':' ' ' <"$file")
   done
-}
-ip link set lo up
-
-# agent ARGUMENT...: starts it.
-agent() {
-  nodewarden run --state-dir /tmp/state --run-dir /run/nodewarden "$@" >>/tmp/nodewarden.log 2>&1 &
-  daemon=$!
 }
 
 # join NUMBER: one port on the cable to the other guest, with the address 192.0.2.NUMBER.
@@ -149,6 +77,3 @@ lasts() {
   LASTS="-d rxe0 -x $index -u 14 -s 65536 -n 200 -t 8 -F"
 }
 BREAKS="-d rxe0 -R --retry_count=3 -s 65536 -n 100000 -t 8 -F"
-
-# of FILE SERIES: the series' value on a page.
-of() { awk -v series="$2" 'index($0, series " ") == 1 { print $NF }' "$1"; }

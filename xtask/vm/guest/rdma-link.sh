@@ -10,16 +10,6 @@ pass kernel "$(uname -r), up $(cut -d' ' -f1 /proc/uptime) s"
 agent
 must "start: four ports" "" 60 state_is rxe3 4
 
-# after SECONDS COMMAND...: waits for it as the checks do, a reading every 15 s.
-after() {
-  local tries=$(($1 / 15))
-  shift
-  until "$@"; do
-    tries=$((tries - 1))
-    [ $tries -gt 0 ] || return 1
-    sleep 15
-  done
-}
 gone() { incidents | grep -q '"incidents": *\[\]'; }
 minutes() { echo "$(($(cut -d. -f1 /proc/uptime) / 60)) minutes after boot"; }
 
