@@ -14,10 +14,17 @@ server() {
   ip netns add "$1" && ip link add "v-$1" type veth peer name net0 netns "$1" &&
     ip address add "192.0.2.$2/30" dev "v-$1" && ip link set "v-$1" up &&
     ip -n "$1" address add "192.0.2.$(($2 + 1))/30" dev net0 && ip -n "$1" link set net0 up && ip -n "$1" link set lo up || return 1
-  ip netns exec "$1" rpc.mountd -F -N 3 >>/tmp/mountd.log 2>&1 &
+  mkfifo "/run/order-$1" || return 1
+  ip netns exec "$1" unshare -u /nfs-server.sh "$1" >>"/tmp/$1.log" 2>&1 &
   order start "$1"
 }
-order() { ip netns exec "$2" unshare -u /nfs-server.sh "$1" "$2" >>/tmp/server.log 2>&1; }
+# order WORD NAME: whether that server did it.
+order() {
+  rm -f "/run/result-$2"
+  echo "$1" >"/run/order-$2"
+  wait_for "$2: $1" 60 [ -e "/run/result-$2" ]
+  [ "$(cat "/run/result-$2")" = 0 ]
+}
 
 printf '127.0.0.1 localhost\n192.0.2.2 nas-a\n192.0.2.6 nas-b\n' >/etc/hosts
 ln -s /proc/mounts /etc/mtab
