@@ -207,7 +207,8 @@ ip -n nas-b link set net0 down
 gives_up() { status_says '^/data .*no answer (nas-b:/data)' && grep '^/scratch .* io .*(nas-b:/scratch)' /tmp/status; }
 after 420 gives_up || fail "server: hard and soft" "$(cat /tmp/status)"
 pass "server: hard and soft" "$(grep '^/scratch' /tmp/status)"
-both() { finding /data "server nas-b: 2 of 2 mounts" && finding /scratch "server nas-b: 2 of 2 mounts"; }
+all_fail="2 of 2 mounts of server nas-b fail"
+both() { finding /data "$all_fail" && finding /scratch "$all_fail"; }
 after 480 both || fail "server: findings" "$(nodewarden why)"
 pass "server: findings" "$(since "$begin") after the loss"
 ip -n nas-b link set net0 up
