@@ -20,6 +20,9 @@ pub(super) const PROGRAM: Published = Published {
     compiler: None,
 };
 
+/// What `lctl get_param` prints of the node.
+const MEMORY: &str = "memused=46108424\nmemused_max=61004520\nlnet_memused=1572864\nhealth_check=healthy\n";
+
 /// What `lnetctl stats show` prints.
 const STATS: &str = "statistics:\n    msgs_alloc: 0\n    msgs_max: 64\n    rst_alloc: 12\n    errors: 0\n    send_count: 90000\n    \
     resend_count: 0\n    response_timeout_count: 0\n    local_interrupt_count: 0\n    local_dropped_count: 0\n    \
@@ -83,8 +86,9 @@ impl Peer {
         let nets: String = nets.iter().map(|(net, nid)| interface(net, nid)).collect();
         fs::write(folder.join("net"), format!("net:\n{nets}"))?;
         let at = folder.display();
+        fs::write(folder.join("memory"), MEMORY)?;
         // A client has neither an MGS nor a recovery.
-        let lctl = format!("#!/bin/sh\ncase \"$*\" in *llite*) exec cat {at}/llite ;; esac\n");
+        let lctl = format!("#!/bin/sh\ncase \"$*\" in *llite*) exec cat {at}/memory {at}/llite ;; esac\n");
         let lnetctl =
             format!("#!/bin/sh\ncase $1 in stats) exec cat {at}/stats ;; net) exec cat {at}/net ;; esac\n");
         for (name, text) in [("lctl", lctl), ("lnetctl", lnetctl)] {
@@ -113,6 +117,21 @@ impl Peer {
             String::from_utf8_lossy(&run.output.stderr)
         );
         Ok((run, series))
+    }
+
+    /// A start of it that reads nothing: lustrefs-exporter, which has its parsers, stays.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(super) fn start(&self) -> Result<Duration> {
+        let run = self.run(Command::new(&self.program).arg("--version"))?;
+        ensure!(
+            run.output.status.success(),
+            "{}: {}",
+            PROGRAM.name,
+            run.output.status
+        );
+        Ok(run.cpu)
     }
 
     /// The programs that it starts in a scrape, alone: how many, and their processor time.

@@ -13,6 +13,7 @@ use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::Watched;
+use crate::engine::millis;
 use crate::finding::{Clear, Finding, Joins, Remedy};
 use crate::judge::Judge;
 use crate::reads::host::Place;
@@ -87,7 +88,7 @@ check! { MEMORY_EXHAUSTED "memory-exhausted" Node Node ObserveOrDrain,
 }
 check! { STORAGE_SERVER "storage-server" Server Shared Observe,
     fires "The kernel log reports a server of NFS or Lustre that does not respond or evicted this client. Or lost locks, or a peer that LNet does not reach.",
-    clears "The kernel reports it as back, or all its NFS mounts answer. Evictions, lost locks, peers: 6 h without. Soft mounts: 1 h without.",
+    clears "The kernel reports it as back, or each NFS mount of it answers. Evictions, lost locks, peers: 6 h without. Time-outs: 1 h without.",
     ignored "Single requests that failed: counted. Lines of a server about its clients."
 }
 
@@ -99,9 +100,6 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// Lines about a server of NFS that are over once its mounts answer.
-const ANSWERED: [&str; 2] = ["nfs-not-responding", "nfs-timed-out"];
-
 /// The longest line that is stored, in characters.
 const MAX_LINE: usize = 200;
 
@@ -109,8 +107,11 @@ const MAX_LINE: usize = 200;
 #[derive(Debug, Serialize, Deserialize)]
 struct Last {
     about: KernelLine,
-    /// In milliseconds since boot.
+    /// In milliseconds since boot, by the clock of the log.
     at_ms: u64,
+    /// When it was heard, in milliseconds since boot, by the clock of readings: the log's may be minutes off.
+    #[serde(default)]
+    heard_ms: u64,
     count: u64,
     line: String,
 }
@@ -195,6 +196,7 @@ impl Watch for State {
             && let Some(last) = self.open.slot_or(self.key(line), || Last::new(line))
         {
             last.at_ms = heard.event.at_us / 1000;
+            last.heard_ms = millis(heard.now.boottime);
             last.count = last.count.saturating_add(heard.count());
             last.line = heard.event.text.chars().take(MAX_LINE).collect();
         }
@@ -207,7 +209,10 @@ impl Watch for State {
             log.is_some_and(|log| log.presence == Presence::Open && matches!(log.watcher, Some(Ok(()))));
         let read_for = is_read.then(|| self.log.read((), judge.since_boot()));
         let is_over = |last: &Last, ends: Ends| match ends {
-            _ if last.is_answered(judge) => Some(true),
+            Ends::Answer => {
+                let since = Duration::from_millis(last.heard_ms.max(last.at_ms));
+                mounts::answer(judge.snapshot, &last.about.subject.name, since).then_some(true)
+            }
             Ends::Quiet(hours) => {
                 let quiet = hours * HOUR_MS;
                 let is_quiet = judge.now_ms().saturating_sub(last.at_ms) >= quiet;
@@ -276,17 +281,10 @@ impl Last {
         Self {
             about: about.clone(),
             at_ms: 0,
+            heard_ms: 0,
             count: 0,
             line: String::new(),
         }
-    }
-
-    /// Whether the mounts of an NFS server have answered since. The kernel reports a server as back to the program that waited
-    /// for it: a line of one that was killed has no end.
-    fn is_answered(&self, judge: &Judge<'_>) -> bool {
-        let since = Duration::from_millis(self.at_ms);
-        ANSWERED.contains(&self.about.row.as_str())
-            && mounts::answers(judge.snapshot, &self.about.subject.name, since)
     }
 }
 
@@ -338,6 +336,7 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
         clears: match ends {
             Ends::Reboot => vec![Clear::Reboot],
             Ends::Line => vec![Clear::AllClear, Clear::Reboot],
+            Ends::Answer => vec![Clear::AllClear, Clear::Condition, Clear::Reboot],
             Ends::Quiet(_) => vec![Clear::Quiet, Clear::Reboot],
             Ends::Person => vec![Clear::Person],
         },

@@ -16,13 +16,16 @@ pub(crate) fn server<'a>(fstype: &str, source: &'a str) -> Option<&'a str> {
     name.filter(|name| !name.is_empty() && !fstype.starts_with("fuse"))
 }
 
-/// Whether each mount of this server has answered a probe that ended after `since` (since boot); false without a mount.
-pub(crate) fn answers(snapshot: &Snapshot, name: &str, since: Duration) -> bool {
+/// Whether each NFS mount of this server, as the kernel names it, has answered a probe that was read after `since` (since
+/// boot). False without one.
+pub(crate) fn answer(snapshot: &Snapshot, name: &str, since: Duration) -> bool {
     let mounts: BTreeSet<&str> = (snapshot.samples(&INFO))
         .filter_map(|sample| {
             let label = |name| sample.label(name).unwrap_or_default();
-            let is_its = server(label("fstype"), label("source")) == Some(name);
-            is_its.then_some(label("mountpoint"))
+            let (fstype, source) = (label("fstype"), label("source"));
+            // The kernel writes no brackets around an IPv6 address.
+            let server = server(fstype, source)?.trim_matches(['[', ']']);
+            (fstype.starts_with("nfs") && server == name).then_some(label("mountpoint"))
         })
         .collect();
     let probes = snapshot

@@ -28,6 +28,9 @@ pub enum Ends {
     Reboot,
     /// A line of [`Meaning::AllClear`], or a reboot.
     Line,
+    /// The same, or an answer of each NFS mount of the server. The kernel writes that line for the program that waited: none
+    /// follows if it was killed.
+    Answer,
     /// No further line for this many hours with the log readable, an all-clear line, or a reboot.
     Quiet(u64),
     /// Only a person: a reboot hides it.

@@ -16,9 +16,16 @@ pub(super) static ROWS: &[Row] = &[
         id: "nfs-not-responding",
         what: "an NFS server does not respond",
         about: Server,
+        meaning: fault(Ends::Answer),
+        forms: &[at("nfs: server <> not responding, still trying")],
+        ..ROW
+    },
+    Row {
+        id: "nfs-locks-not-responding",
+        what: "the lock service of an NFS server does not respond",
+        about: Server,
         meaning: fault(Ends::Line),
         forms: &[
-            at("nfs: server <> not responding, still trying"),
             at("lockd: server <> not responding, still trying"),
             at("statd: server <> not responding, still trying"),
         ],
@@ -40,7 +47,7 @@ pub(super) static ROWS: &[Row] = &[
         id: "nfs-ok",
         what: "an NFS server responds again",
         about: Server,
-        meaning: Meaning::AllClear(&["nfs-not-responding", "nfs-timed-out"]),
+        meaning: Meaning::AllClear(&["nfs-not-responding", "nfs-locks-not-responding", "nfs-timed-out"]),
         forms: &[
             at("nfs: server <> OK"),
             at("lockd: server <> OK"),

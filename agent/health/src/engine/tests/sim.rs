@@ -410,6 +410,13 @@ impl Sim {
         self.input(Input::Event("kernel_log", &event));
     }
 
+    /// One whose log's clock is this many seconds behind.
+    pub(super) fn event_behind(&mut self, seconds: u64, body: EventBody) {
+        let mut event = self.event_of(body);
+        event.at_us = event.at_us.saturating_sub(seconds * 1_000_000);
+        self.input(Input::Event("kernel_log", &event));
+    }
+
     pub(super) fn history(&mut self, body: EventBody) {
         let mut event = self.event_of(body);
         event.history = true;
