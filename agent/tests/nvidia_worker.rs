@@ -48,6 +48,8 @@ struct Node {
     address: String,
     daemon: Option<Daemon>,
     dir: tempfile::TempDir,
+    /// Nobody else takes it while no daemon of this node listens.
+    _port: Port,
 }
 
 impl Node {
@@ -73,6 +75,7 @@ impl Node {
             address,
             daemon: None,
             dir,
+            _port: port,
         };
         node.run();
         let seen = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
