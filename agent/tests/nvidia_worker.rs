@@ -48,7 +48,7 @@ struct Node {
     address: String,
     daemon: Option<Daemon>,
     dir: tempfile::TempDir,
-    /// Nobody else takes it while no daemon of this node listens.
+    /// No other test takes it while no daemon of this node listens.
     _port: Port,
 }
 

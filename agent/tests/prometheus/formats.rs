@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use testkit::exposition::Sample;
 use testkit::http::Response;
 use testkit::prometheus::{Prometheus, PrometheusOptions, Target};
 
@@ -30,6 +31,13 @@ fn samples(text: &str) -> Vec<&str> {
 fn the_python_parser_accepts_every_tier_before_and_after_an_xid() {
     let mut node = Node::new();
     node.start();
+    // Between two pages no series may come.
+    node.until("every mount was read", |n| {
+        let all = n.metrics();
+        let of_mounts =
+            |s: &&Sample| s.name == "nodewarden_device_up" && s.label("subject_kind") == Some("mount");
+        all.iter().filter(of_mounts).count() == 4
+    });
     for step in 0..2 {
         if step == 1 {
             node.xid(3, 79);

@@ -13,7 +13,6 @@ use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::Watched;
-use crate::engine::millis;
 use crate::finding::{Clear, Finding, Joins, Remedy};
 use crate::judge::Judge;
 use crate::reads::host::Place;
@@ -196,7 +195,7 @@ impl Watch for State {
             && let Some(last) = self.open.slot_or(self.key(line), || Last::new(line))
         {
             last.at_ms = heard.event.at_us / 1000;
-            last.heard_ms = millis(heard.now.boottime);
+            last.heard_ms = u64::try_from(heard.now.boottime.as_millis()).unwrap_or(u64::MAX);
             last.count = last.count.saturating_add(heard.count());
             last.line = heard.event.text.chars().take(MAX_LINE).collect();
         }
