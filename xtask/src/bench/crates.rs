@@ -22,9 +22,8 @@ impl Published {
     /// # Errors
     /// When it cannot be built.
     pub(super) fn get(&self, work: &Path) -> Result<PathBuf> {
-        let folder = self.folder(work);
-        let program = folder.join("bin").join(self.name);
-        if program.is_file() {
+        let program = self.program(work);
+        if self.is_built(work) {
             return Ok(program);
         }
         let mut install = match self.compiler {
@@ -42,7 +41,7 @@ impl Published {
         };
         install
             .args([self.name, "--locked", "--version", self.version, "--root"])
-            .arg(&folder)
+            .arg(self.folder(work))
             .env(
                 "CARGO_TARGET_DIR",
                 work.join(format!("peers/{}-target", self.name)),
@@ -55,8 +54,12 @@ impl Published {
         work.join(format!("peers/{}-{}", self.name, self.version))
     }
 
-    /// Whether the last run built it.
+    fn program(&self, work: &Path) -> PathBuf {
+        self.folder(work).join("bin").join(self.name)
+    }
+
+    /// Whether an earlier run built it.
     pub(super) fn is_built(&self, work: &Path) -> bool {
-        self.folder(work).join("bin").join(self.name).is_file()
+        self.program(work).is_file()
     }
 }

@@ -35,14 +35,12 @@ const SETTLE: Duration = Duration::from_secs(17);
 /// How much is measured.
 struct Plan {
     settle: Duration,
-    every: Duration,
     scrapes: u32,
     traced: u32,
 }
 
 const FULL: Plan = Plan {
     settle: SETTLE,
-    every: EVERY,
     scrapes: 12,
     // The files of a target are read in every fourth reading.
     traced: 4,
@@ -50,7 +48,6 @@ const FULL: Plan = Plan {
 
 const QUICK: Plan = Plan {
     settle: Duration::from_secs(2),
-    every: EVERY,
     scrapes: 2,
     traced: 1,
 };
@@ -191,7 +188,7 @@ fn measure(clients: &mut [Client], peer: &Peer, plan: &Plan, work: &Path) -> Res
     let mut series = vec![0; clients.len()];
     let mut next = Instant::now();
     for _ in 0..plan.scrapes {
-        next += plan.every;
+        next += EVERY;
         for (client, series) in clients.iter_mut().zip(&mut series) {
             *series = client.scrape()?;
         }
@@ -215,11 +212,11 @@ fn measure(clients: &mut [Client], peer: &Peer, plan: &Plan, work: &Path) -> Res
     }];
     for (at, client) in clients.iter_mut().enumerate() {
         let pids = client.pids();
-        let (every, traced) = (plan.every, plan.traced);
+        let traced = plan.traced;
         let calls = syscalls::count(&pids, work, || {
             for _ in 0..traced {
                 client.scrape()?;
-                std::thread::sleep(every);
+                std::thread::sleep(EVERY);
             }
             Ok(())
         })?;
@@ -252,29 +249,22 @@ impl Figures {
 
 /// The table, in Markdown.
 fn table(all: &[Figures]) -> String {
-    type Cell = fn(&Figures) -> String;
-    let rows: [(&str, Cell); 7] = [
-        ("version", |f| f.version.clone()),
-        ("CPU of all processes, ms a scrape at one each 15 s", |f| {
+    let rows: [report::Row<Figures>; 7] = [
+        ("version", |f, _| f.version.clone()),
+        ("CPU of all processes, ms a scrape at one each 15 s", |f, _| {
             format!("{:.2}", f.cpu_ms)
         }),
-        ("of it, its start and the programs that it starts", |f| {
+        ("of it, its start and the programs that it starts", |f, _| {
             format!("{:.2}", f.started.0)
         }),
-        ("programs started for a scrape", |f| f.started.1.to_string()),
-        ("series", |f| f.series.to_string()),
-        ("own CPU, us a series", |f| format!("{:.2}", f.per_series())),
-        ("system calls of all processes in 15 s", |f| {
+        ("programs started for a scrape", |f, _| f.started.1.to_string()),
+        ("series", |f, _| f.series.to_string()),
+        ("own CPU, us a series", |f, _| format!("{:.2}", f.per_series())),
+        ("system calls of all processes in 15 s", |f, _| {
             f.calls.map_or("-".to_owned(), |calls| format!("{calls:.0}"))
         }),
     ];
-    let names: Vec<&str> = all.iter().map(|f| f.name.as_str()).collect();
-    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(all.len()));
-    for (what, cell) in rows {
-        let cells: Vec<String> = all.iter().map(cell).collect();
-        text += &format!("| {what} | {} |\n", cells.join(" | "));
-    }
-    text
+    report::columns(all, |f| f.name.as_str(), &rows)
 }
 
 #[cfg(test)]

@@ -445,28 +445,21 @@ impl Figures {
 
 /// The table, in Markdown.
 fn table(all: &[Figures]) -> String {
-    type Cell = fn(&Figures) -> String;
-    let rows: [(&str, Cell); 8] = [
-        ("version", |f| f.version.clone()),
-        ("CPU of all processes, ms a scrape at one a second", |f| {
+    let rows: [report::Row<Figures>; 8] = [
+        ("version", |f, _| f.version.clone()),
+        ("CPU of all processes, ms a scrape at one a second", |f, _| {
             format!("{:.2}", f.cpu_ms)
         }),
-        ("series on the page", |f| f.samples.to_string()),
-        ("CPU, us a series", |f| format!("{:.2}", f.per_series())),
-        ("latency p50 / p99, ms", |f| {
+        ("series on the page", |f, _| f.samples.to_string()),
+        ("CPU, us a series", |f, _| format!("{:.2}", f.per_series())),
+        ("latency p50 / p99, ms", |f, _| {
             format!("{:.2} / {:.2}", f.percentile(50), f.percentile(99))
         }),
-        ("PSS of all processes, KiB", |f| f.pss_kib.to_string()),
-        ("processes", |f| f.processes.to_string()),
-        ("NVML calls a second", |f| format!("{:.0}", f.calls)),
+        ("PSS of all processes, KiB", |f, _| f.pss_kib.to_string()),
+        ("processes", |f, _| f.processes.to_string()),
+        ("NVML calls a second", |f, _| format!("{:.0}", f.calls)),
     ];
-    let names: Vec<&str> = all.iter().map(|f| f.name.as_str()).collect();
-    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(all.len()));
-    for (what, cell) in rows {
-        let cells: Vec<String> = all.iter().map(cell).collect();
-        text += &format!("| {what} | {} |\n", cells.join(" | "));
-    }
-    text
+    report::columns(all, |f| f.name.as_str(), &rows)
 }
 
 #[cfg(test)]

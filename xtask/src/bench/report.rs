@@ -58,9 +58,9 @@ pub(super) struct Machine {
 }
 
 /// One line of the table: its title, and the cell of a program.
-type Row = (&'static str, fn(&Figures, &[Figures]) -> String);
+pub(super) type Row<F> = (&'static str, fn(&F, &[F]) -> String);
 
-const ROWS: &[Row] = &[
+const ROWS: &[Row<Figures>] = &[
     ("version", |f, _| f.version.clone()),
     ("counters shown", |f, _| f.shown.to_string()),
     ("series of a page", |f, _| f.samples.to_string()),
@@ -151,19 +151,16 @@ fn ratio(f: &Figures, all: &[Figures], other: &str) -> String {
 
 /// The table, in Markdown.
 pub(super) fn table(all: &[Figures]) -> String {
-    let mut text = String::from("| |");
-    for f in all {
-        let _ = write!(text, " {} |", f.name);
-    }
-    text += "\n|---|";
-    text += &"---|".repeat(all.len());
-    text += "\n";
-    for (what, cell) in ROWS {
-        let _ = write!(text, "| {what} |");
-        for f in all {
-            let _ = write!(text, " {} |", cell(f, all));
-        }
-        text += "\n";
+    columns(all, |f| f.name.as_str(), ROWS)
+}
+
+/// A table in Markdown with a column for each program.
+pub(super) fn columns<F>(all: &[F], name: fn(&F) -> &str, rows: &[Row<F>]) -> String {
+    let names: Vec<&str> = all.iter().map(name).collect();
+    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(all.len()));
+    for (what, cell) in rows {
+        let cells: Vec<String> = all.iter().map(|f| cell(f, all)).collect();
+        let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
     }
     text
 }
