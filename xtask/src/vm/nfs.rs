@@ -36,7 +36,7 @@ pub(super) const RESULTS: &[&str] = &[
     "stopped: others",
     "restart: ends",
     "restart: answers",
-    "restart: finding again",
+    "restart: finding stays",
     "back: answers",
     "back: finding clears",
     "back: figures go on",

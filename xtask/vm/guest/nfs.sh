@@ -186,8 +186,8 @@ must "restart: ends" "" 30 has_ended
 agent
 must "restart: answers" "" 30 page
 after 180 is_up /data || fail "restart: answers" "$(cat /tmp/page)"
-after 60 finding /home "server nas-a" || fail "restart: finding again" "$why"
-pass "restart: finding again" "$(since "$begin") after the restart began"
+after 60 finding /home "server nas-a" || fail "restart: finding stays" "$why"
+pass "restart: finding stays" "$(since "$begin") after the restart began"
 
 begin=$(now)
 ip -n nas-a link set net0 up && order start nas-a || fail "back: answers" "it does not start"
