@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use anyhow::Context;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -62,7 +63,7 @@ fn given(cluster: &Cluster) -> BTreeMap<u32, Vec<String>> {
     jobs
 }
 
-fn wait_idle(cluster: &Cluster) {
+fn wait_idle(cluster: &Cluster, hooks: &Hooks) {
     // The last epilogs have run by then. How long Slurm takes for a hundred jobs is not ours.
     wait::while_moving(
         "jobs left, and the node",
@@ -73,6 +74,11 @@ fn wait_idle(cluster: &Cluster) {
             (jobs, cluster.slurm.state(&cluster.name(0)).ok())
         },
     )
+    .with_context(|| {
+        let reason = cluster.slurm.reason(&cluster.name(0));
+        let (errors, logs) = (hooks.errors(), cluster.slurm.log_tails());
+        format!("reason of the node: {reason:?}\nhooks: {errors}\n{logs}")
+    })
     .unwrap();
 }
 
@@ -128,8 +134,9 @@ fn check_unread(line: &Value, why: &str) {
 #[test]
 fn a_hundred_jobs_of_a_second_have_a_line_each_with_user_partition_and_gpu() {
     let (mut cluster, hooks) = hooked();
+    // Few at once: slurmd waits 20 s for a prolog, and drains the node of a busy machine.
     let submit = |many: u32, script: &str| {
-        let array = format!("--array=1-{many}");
+        let array = format!("--array=1-{many}%8");
         let args = [
             &array,
             "--gres=shard:1",
@@ -144,7 +151,7 @@ fn a_hundred_jobs_of_a_second_have_a_line_each_with_user_partition_and_gpu() {
     // Some are shorter than the time to the first reading.
     submit(50, "sleep 1");
     submit(50, "true");
-    wait_idle(&cluster);
+    wait_idle(&cluster, &hooks);
     let given = given(&cluster);
     assert_eq!(given.len(), 100);
     let jobs: Vec<u32> = given.keys().copied().collect();
@@ -187,7 +194,7 @@ fn jobs_whose_cgroups_nothing_ever_listed_have_a_line_by_their_hooks() {
         "true",
     ];
     cluster.slurm.sbatch(&args).unwrap();
-    wait_idle(&cluster);
+    wait_idle(&cluster, &hooks);
     // It may have been replaced meanwhile.
     kill(worker, Signal::SIGCONT).ok();
     let given = given(&cluster);
@@ -225,7 +232,7 @@ fn jobs_of_the_time_in_which_the_daemon_was_down_have_one_line_each() {
     let fails = submit(&cluster, "gpu:1", "exit 3");
     let none = submit(&cluster, "gpu:0", "true");
     fs::write(done, "").unwrap();
-    wait_idle(&cluster);
+    wait_idle(&cluster, &hooks);
     let ended = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()

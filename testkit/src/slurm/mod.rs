@@ -474,7 +474,7 @@ impl Slurm {
         .with_context(|| self.log_tails())
     }
 
-    /// The last lines of every log, for error messages.
+    /// The first errors and the last lines of every log, for error messages.
     pub fn log_tails(&self) -> String {
         let mut text = String::new();
         let Ok(dir) = fs::read_dir(self.base().join("log")) else {
@@ -485,8 +485,10 @@ impl Slurm {
             let log = String::from_utf8_lossy(&log);
             // Debug lines would hide the relevant ones.
             let lines: Vec<&str> = log.lines().filter(|l| !l.contains(" debug:")).collect();
-            let tail = lines[lines.len().saturating_sub(8)..].join("\n  ");
-            text += &format!("{}:\n  {tail}\n", file.path().display());
+            let (older, tail) = lines.split_at(lines.len().saturating_sub(8));
+            let errors = older.iter().filter(|l| l.contains("error"));
+            let shown: Vec<&str> = errors.take(20).chain(tail).copied().collect();
+            text += &format!("{}:\n  {}\n", file.path().display(), shown.join("\n  "));
         }
         text
     }

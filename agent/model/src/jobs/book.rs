@@ -66,6 +66,13 @@ impl Book {
         if self.running.get(&job).is_some_and(|known| known.gone.is_some()) {
             self.close(&job, wall);
         }
+        // The report of its folder came after that of its end. A run after that one has a prolog of its own.
+        if start.is_none()
+            && !self.running.contains_key(&job)
+            && self.lines.epilog_after(&job, wall - UNREAD)
+        {
+            return;
+        }
         if self.running.len() < MOST {
             let running = self.running.entry(job.clone()).or_insert_with(|| Running {
                 folder: folder.to_owned(),
@@ -212,9 +219,7 @@ impl Book {
         // A reading that came back after the job's line was written.
         let (lines, over) = (&self.lines, &mut self.over);
         self.running.retain(|job, running| {
-            let is_late = running.has_prolog
-                && seen.contains_key(job.as_str())
-                && lines.is_written(job, running.line.began);
+            let is_late = seen.contains_key(job.as_str()) && lines.is_written(running);
             if is_late {
                 over.insert(running.subject.clone());
             }

@@ -197,9 +197,21 @@ impl Ended {
         self.waiting.values().map(|waiting| &waiting.run.line)
     }
 
-    /// Whether the run of this job that began then has a line.
-    pub(super) fn is_written(&self, job: &str, began: f64) -> bool {
-        self.written.has(job, began)
+    /// Whether a run has its line already. Without its prolog's record, which its epilog removes, it is known by a start
+    /// within the time of that line.
+    pub(super) fn is_written(&self, run: &Running) -> bool {
+        let (job, began) = (&run.line.job, run.line.began);
+        if run.has_prolog {
+            return self.written.has(job, began);
+        }
+        self.written
+            .has_reported(job, |start, end| start <= began && began <= end)
+    }
+
+    /// Whether an epilog has reported that a run of this job ended after that time.
+    pub(super) fn epilog_after(&self, job: &str, time: f64) -> bool {
+        let mut pending = self.epilogs.iter();
+        self.written.has_reported(job, |_, end| end > time) || pending.any(|e| e.job() == job && e.at() > time)
     }
 
     /// Number of ended jobs, by result.

@@ -9,9 +9,9 @@ use super::line::Line;
 /// Limit of known runs: far more than end between a line's writing and the removal of its record.
 const MOST: usize = 8192;
 
-/// Job, start and end of each, the oldest first.
+/// Job, start and end of each, and whether an epilog reported the end; the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Written(VecDeque<(String, f64, f64)>);
+pub(super) struct Written(VecDeque<(String, f64, f64, bool)>);
 
 impl Written {
     pub(super) fn add(&mut self, line: &Line) {
@@ -19,13 +19,14 @@ impl Written {
             self.0.pop_front();
         }
         let ended = line.ended.unwrap_or(line.began);
-        self.0.push_back((line.job.clone(), line.began, ended));
+        self.0
+            .push_back((line.job.clone(), line.began, ended, line.record.is_some()));
     }
 
     /// Whether the run of this job that began then has a line.
     pub(super) fn has(&self, job: &str, began: f64) -> bool {
         let mut runs = self.0.iter();
-        runs.any(|(known, start, _)| known == job && (start - began).abs() < SAME)
+        runs.any(|(known, start, ..)| known == job && (start - began).abs() < SAME)
     }
 
     /// Whether a run of this job in that time has a line: runs of one number never overlap on a node, and a line without
@@ -33,7 +34,13 @@ impl Written {
     pub(super) fn overlaps(&self, job: &str, (began, ended): (f64, f64)) -> bool {
         let mut runs = self.0.iter();
         self.has(job, began)
-            || runs.any(|(known, start, end)| known == job && *start <= ended && *end >= began)
+            || runs.any(|(known, start, end, _)| known == job && *start <= ended && *end >= began)
+    }
+
+    /// Whether an epilog reported the end of a run of this job that has a line: the run's start and end are given.
+    pub(super) fn has_reported(&self, job: &str, is_meant: impl Fn(f64, f64) -> bool) -> bool {
+        let mut runs = self.0.iter();
+        runs.any(|(known, start, end, by_epilog)| known == job && *by_epilog && is_meant(*start, *end))
     }
 }
 

@@ -272,3 +272,43 @@ fn an_epilog_that_knows_no_start_makes_no_line_and_is_forgotten() {
     assert_eq!(take(&mut book, &node, START + 600.0), []);
     assert_eq!(book.done(), [report(7, None, 9, START).record]);
 }
+
+/// The epilog removes its prolog's record before a busy worker sees that the job had a folder.
+#[test]
+fn a_folder_that_is_reported_after_its_epilog_begins_no_job() {
+    for is_written in [false, true] {
+        let (mut book, node) = (Book::default(), Node::new());
+        let mut lines = Vec::new();
+        book.told(facts(7, START + 1.0, START + 2.0, &["nvidia1"]), START + 2.0);
+        if is_written {
+            lines.extend(take(&mut book, &node, START + 3.0));
+        }
+        book.began("job_7", None, START + 3.1);
+        book.left("job_7", None, START + 3.2);
+        lines.extend(take(&mut book, &node, START + 4.0));
+        assert_eq!(lines, [unseen(Unread::NoReading)]);
+        // Requeued: with a prolog, or long after.
+        for (start, wall) in [(Some(START + 5.0), START + 5.1), (None, START + 60.0)] {
+            book.began("job_7", start, wall);
+            assert_eq!(book.view().running.len(), 1, "{start:?}");
+            book.left("job_7", None, wall + 1.0);
+            take(&mut book, &node, wall + 2.0);
+            book.take(&node.snapshot(wall + 700.0), &BTreeMap::new(), wall + 700.0);
+            book.closed();
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_read_first_after_its_epilog_begins_no_job() {
+    let (mut book, mut node) = (Book::default(), Node::new());
+    node.began = START + 1.2;
+    book.told(facts(7, START + 1.0, START + 2.0, &["nvidia1"]), START + 2.0);
+    assert_eq!(take(&mut book, &node, START + 3.0).len(), 1);
+    assert_eq!(take(&mut book, &node.with("7", &["nvidia1"]), START + 4.0), []);
+    assert_eq!(take(&mut book, &node, START + 5.0), []);
+    // Requeued.
+    node.began = START + 6.0;
+    take(&mut book, &node.with("7", &["nvidia1"]), START + 6.0);
+    assert_eq!(take(&mut book, &node, START + 8.0).len(), 1);
+}
