@@ -107,9 +107,8 @@ pub type Layout = Vec<Series>;
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     layout: Arc<Layout>,
-    /// One number for each series of the layout, made from its metric and labels. Comparing labels instead would
-    /// walk over 700 strings that have left the processor's caches since the last reading.
-    marks: Vec<u64>,
+    /// One for each series of the layout.
+    marks: Vec<Mark>,
     values: Vec<Value>,
     /// This block's share of its collector's series budget.
     share: DeviceShare,
@@ -158,18 +157,31 @@ impl Block {
     /// Adds one value.
     pub fn push(&mut self, metric: &'static Metric, labels: &[&str], value: Value) {
         debug_assert_eq!(metric.slots(), 1, "{} is a histogram", metric.name);
-        self.put(metric, labels, 1, |_| value);
+        self.put(Mark::of(metric, labels), metric, labels, 1, |_| value);
+    }
+
+    /// [`Self::push`] with the mark of this metric and these labels, kept since an earlier reading.
+    pub fn push_marked(&mut self, mark: Mark, metric: &'static Metric, labels: &[&str], value: Value) {
+        debug_assert_eq!(mark, Mark::of(metric, labels), "{} {labels:?}", metric.name);
+        self.put(mark, metric, labels, 1, |_| value);
     }
 
     /// Adds a histogram, or its absence.
     pub fn histogram(&mut self, metric: &'static Metric, labels: &[&str], seen: Option<Histogram<'_>>) {
         debug_assert!(metric.slots() > 1, "{} is no histogram", metric.name);
-        self.put(metric, labels, metric.slots(), |part| {
+        self.put(Mark::of(metric, labels), metric, labels, metric.slots(), |part| {
             seen.map_or(Value::Absent, |h| h.value(part))
         });
     }
 
-    fn put(&mut self, metric: &'static Metric, labels: &[&str], slots: usize, value: impl Fn(Part) -> Value) {
+    fn put(
+        &mut self,
+        mark: Mark,
+        metric: &'static Metric,
+        labels: &[&str],
+        slots: usize,
+        value: impl Fn(Part) -> Value,
+    ) {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         // After the first refusal all further series are refused, so the layout is the same at every reading.
         if self.refused > 0 {
@@ -177,7 +189,6 @@ impl Block {
             return;
         }
         let at = self.values.len();
-        let mark = mark(metric, labels);
         if self.marks.get(at) != Some(&mark) {
             self.cut(at);
             let bytes: usize = labels.iter().map(|l| l.len()).sum();
@@ -187,7 +198,7 @@ impl Block {
             }
             let labels = labels.iter().map(|l| (*l).to_owned()).collect();
             Arc::make_mut(&mut self.layout).extend(Series::all(metric, labels));
-            let parts = (0..slots as u64).map(|part| mark.wrapping_add(part));
+            let parts = (0..slots as u64).map(|part| mark.part(part));
             self.marks.extend(parts);
         }
         if slots == 1 {
@@ -255,14 +266,26 @@ impl Block {
     }
 }
 
-/// Identifies a set of label values of a metric: a 64-bit hash in which every bit depends on every value.
-fn mark(metric: &'static Metric, labels: &[&str]) -> u64 {
-    let mut hasher = FixedState::default().build_hasher();
-    ptr::from_ref(metric).addr().hash(&mut hasher);
-    for label in labels {
-        label.hash(&mut hasher);
+/// Identifies a set of label values of a metric: a 64-bit hash in which every bit depends on every value. Comparing labels
+/// instead would walk over 700 strings that have left the processor's caches since the last reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+impl Mark {
+    /// The mark of a metric with these label values.
+    pub fn of(metric: &'static Metric, labels: &[&str]) -> Self {
+        let mut hasher = FixedState::default().build_hasher();
+        ptr::from_ref(metric).addr().hash(&mut hasher);
+        for label in labels {
+            label.hash(&mut hasher);
+        }
+        Self(hasher.finish())
     }
-    hasher.finish()
+
+    /// That of a part of the metric.
+    const fn part(self, part: u64) -> Self {
+        Self(self.0.wrapping_add(part))
+    }
 }
 
 #[cfg(test)]

@@ -208,9 +208,10 @@ impl Metric {
     }
 }
 
+/// A metric is its row of the table: comparing names would touch two texts for each series of a page.
 impl PartialEq for Metric {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || self.name == other.name
+        std::ptr::eq(self, other)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A small filesystem in memory, to test a program with a full disk.
+//! A filesystem in memory of a given size: for a full disk, or for a tree in place of sysfs.
 
 use std::fs;
 use std::io::Write;
@@ -14,14 +14,14 @@ pub struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// Mounts one of `bytes` on an existing folder.
+    /// Mounts one of `bytes` on an existing folder. As in sysfs, a read writes no access time.
     pub fn mount(dir: &Path, bytes: u64) -> Result<Self> {
         let options = format!("size={bytes},mode=0755");
         mount(
             Some("tmpfs"),
             dir,
             Some("tmpfs"),
-            MsFlags::empty(),
+            MsFlags::MS_NOATIME,
             Some(options.as_str()),
         )
         .with_context(|| format!("mount tmpfs on {}", dir.display()))?;

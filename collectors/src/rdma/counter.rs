@@ -1,15 +1,17 @@
 //! The counters of one folder, each with its metric.
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::time::Instant;
 
 use super::attribute::{Attribute, AttributeFiles};
 use super::metrics;
-use super::metrics::Width;
+use super::metrics::{COUNTER_SATURATED, Width};
 use super::metrics::drivers::Means;
 use super::text::{Reason, number};
 use crate::sys::root;
-use crate::{Error, Metric, Value};
+use crate::block::Mark;
+use crate::{Block, Error, Metric, Value};
 
 /// One file of a folder of counters.
 pub(super) struct Counter {
@@ -27,6 +29,8 @@ pub(super) struct Meaning {
     pub(super) is_named: bool,
     /// False if the name misdescribes the value, or occurs twice.
     pub(super) is_shown: bool,
+    /// Those of its series and of the flag that it is at its maximum, since the first reading.
+    marks: OnceCell<[Mark; 2]>,
     scale: u64,
     /// Decides at which value it stops counting.
     width: Width,
@@ -62,6 +66,7 @@ impl Meaning {
             is_shown: before.clone().all(|m| m.name != name),
             scale: row.map_or(1, |r| r.scale),
             width: row.map_or(Width::Wide, |_| means.width),
+            marks: OnceCell::new(),
             name,
         }
     }
@@ -75,12 +80,35 @@ impl Meaning {
             is_shown: false,
             scale: 1,
             width: Width::Wide,
+            marks: OnceCell::new(),
         }
     }
 
     /// Whether it becomes this metric without its name as a label.
     pub(super) fn is(&self, metric: &'static Metric) -> bool {
         !self.is_named && std::ptr::eq(self.metric, metric)
+    }
+
+    /// Adds it to the series of a port, which is the same at every reading.
+    pub(super) fn push(
+        &self,
+        [device, port]: [&str; 2],
+        value: Value,
+        is_saturated: Option<bool>,
+        out: &mut Block,
+    ) {
+        let named = &[device, port, self.name.as_str()][..];
+        let labels = if self.is_named { named } else { &[device, port] };
+        let marks = || [Mark::of(self.metric, labels), Mark::of(&COUNTER_SATURATED, named)];
+        let [own, flag] = *self.marks.get_or_init(marks);
+        out.push_marked(own, self.metric, labels, value);
+        if self.clamps() {
+            let value = match is_saturated {
+                Some(true) => Value::U64(1),
+                _ => Value::Absent,
+            };
+            out.push_marked(flag, &COUNTER_SATURATED, named, value);
+        }
     }
 
     /// Whether it stops counting at some value.

@@ -14,7 +14,7 @@ use super::function::DeviceFunction;
 use super::hub::Hub;
 use super::metrics::drivers::{Means, Words};
 use super::metrics::{
-    CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, HW_COUNTERS_INFO, HW_COUNTERS_LIFESPAN, NETDEV_UP,
+    CARRIER_DOWN, DEVICE_INFO, HW_COUNTERS_INFO, HW_COUNTERS_LIFESPAN, NETDEV_UP,
     PORT_INFO, PORT_LANES, PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE,
     PORT_UNREADABLE_FILES, RESOURCES, Row,
 };
@@ -25,7 +25,7 @@ use super::text::{self, Reason};
 use crate::netlink::Protocol;
 use crate::netlink::nldev;
 use crate::sys::netlink::{self, NetlinkTransport, SharedTransport};
-use crate::sys::root;
+use crate::sys::{boot, root};
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
 /// `IB_PORT_DOWN`.
@@ -308,26 +308,12 @@ struct Counted<'a> {
 
 impl Counted<'_> {
     fn push(&mut self, meaning: &Meaning, reading: Result<CounterReading, Reason>) {
-        let [device, number] = self.port;
-        let named = &[device, number, meaning.name.as_str()];
         let reading = self.unreadable.note(reading);
         let value = reading.as_ref().map_or(Value::Absent, |r| r.value);
-        if meaning.is_named {
-            self.out.push(meaning.metric, named, value);
-        } else {
-            self.out.push(meaning.metric, &self.port, value);
-        }
-        if meaning.clamps() {
-            let is_saturated = reading.and_then(|r| r.is_saturated);
-            let flag = if is_saturated == Some(true) {
-                Value::U64(1)
-            } else {
-                Value::Absent
-            };
-            self.out.push(&COUNTER_SATURATED, named, flag);
-            if let Some(is_saturated) = is_saturated {
-                *self.saturated.get_or_insert(0) += u64::from(is_saturated);
-            }
+        let is_saturated = reading.and_then(|r| r.is_saturated);
+        meaning.push(self.port, value, is_saturated, self.out);
+        if let Some(is_saturated) = is_saturated.filter(|_| meaning.clamps()) {
+            *self.saturated.get_or_insert(0) += u64::from(is_saturated);
         }
     }
 }
@@ -335,8 +321,8 @@ impl Counted<'_> {
 impl RdmaPort {
     /// Reads it. Each file may block for a minute: after one that did, the remaining files are not read.
     pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
-        let now = Instant::now();
-        let in_time = |place: &PortLocation| match now.elapsed() {
+        let (now, began) = (Instant::now(), boot::monotonic_coarse());
+        let in_time = |place: &PortLocation| match boot::monotonic_coarse().saturating_sub(began) {
             took if took < deadline => Ok(()),
             took => Err(Error::Slow {
                 path: place.port_folder(),

@@ -26,6 +26,7 @@ use anyhow::{Context, Result, bail};
 use nix::unistd::Uid;
 use tempfile::TempDir;
 use testkit::hcas::Hcas;
+use testkit::tmpfs::Tmpfs;
 use testkit::tree;
 
 use crate::cmd;
@@ -43,6 +44,9 @@ const FLOOR: &str = "floor";
 
 /// Number of adapters, as on a real node of that kind.
 const HCAS: usize = 10;
+
+/// Size limit of the folder of trees, in bytes.
+const MEMORY: u64 = 1 << 30;
 
 /// The fixture to which the adapters are added for the whole node.
 const NODE: &str = "fixtures/host/h100";
@@ -321,7 +325,9 @@ struct Place {
     /// target/bench, kept between runs.
     work: PathBuf,
     built: PathBuf,
-    /// A temporary folder.
+    /// Dropped before the folder on which it is mounted.
+    _memory: Tmpfs,
+    /// The folder of trees and of all that the programs keep.
     temp: TempDir,
 }
 
@@ -342,20 +348,16 @@ impl Place {
         ]))?;
         let target = cmd::target_dir()?;
         let work = work()?;
-        // In memory if possible: the writer must not keep a disk busy.
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() {
-            memory.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
+        // In memory: the writer must not keep a disk busy.
         let temp = tempfile::Builder::new()
             .prefix("nodewarden-bench-")
-            .tempdir_in(base)?;
+            .tempdir()?;
+        let memory = Tmpfs::mount(temp.path(), MEMORY)?;
         std::fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
         Ok(Self {
             work,
             built: target.join("release"),
+            _memory: memory,
             temp,
         })
     }

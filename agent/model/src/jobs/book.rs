@@ -135,10 +135,14 @@ impl Book {
             self.take_blind(snapshot, wall);
             return;
         };
-        let counters = Counters::of(snapshot);
-        self.give(&counters, snapshot.at);
         let sight = Sight::of(collector, snapshot, &self.over);
         self.over.retain(|subject| sight.lists(subject));
+        if self.running.is_empty() && sight.is_empty() {
+            self.rest(snapshot.at, xids);
+            return;
+        }
+        let counters = Counters::of(snapshot);
+        self.give(&counters, snapshot.at);
         let before = self.timeline.clone();
         let replaced = self.see(&sight, snapshot.at, wall);
         self.settle(snapshot, &sight, &counters);
@@ -153,6 +157,15 @@ impl Book {
         for job in over {
             self.close(&job, wall);
         }
+    }
+
+    /// There is no job: nothing that is counted until one begins is its own.
+    fn rest(&mut self, at: Duration, xids: &Counts) {
+        self.timeline = Timeline::default();
+        self.meters = Meters::default();
+        self.given = None;
+        self.looked = Some(at);
+        self.xids.take(xids);
     }
 
     /// The lines closed since the last call, in order.

@@ -73,6 +73,11 @@ impl<'a> Sight<'a> {
         })
     }
 
+    /// Whether no job was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.ambiguous.is_empty()
+    }
+
     /// Whether a job of this number was read.
     pub(super) fn is_there(&self, job: &str) -> bool {
         self.jobs.contains_key(job)
