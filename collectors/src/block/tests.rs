@@ -41,6 +41,20 @@ fn an_unchanged_reading_keeps_the_layout_object() {
 }
 
 #[test]
+fn a_kept_mark_is_that_of_its_labels() {
+    let mut block = Block::default();
+    block.u64(&M, &["a"], 1);
+    block.finish();
+    let first = Arc::clone(block.layout());
+    block.clear();
+    block.push_marked(Mark::of(&M, &["a"]), &M, &["a"], Value::U64(2));
+    block.finish();
+    assert!(Arc::ptr_eq(&first, block.layout()));
+    assert_ne!(Mark::of(&M, &["a"]), Mark::of(&M, &["b"]));
+    assert_ne!(Mark::of(&M, &["a"]), Mark::of(&H, &["a"]));
+}
+
+#[test]
 fn a_series_that_is_not_named_again_leaves_the_layout() {
     let mut block = Block::default();
     block.u64(&M, &["a"], 1);

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use super::attribute::{Attribute, AttributeFiles};
 use super::metrics;
-use super::metrics::{COUNTER_SATURATED, Width};
 use super::metrics::drivers::Means;
+use super::metrics::{COUNTER_SATURATED, Width};
 use super::text::{Reason, number};
-use crate::sys::root;
 use crate::block::Mark;
+use crate::sys::root;
 use crate::{Block, Error, Metric, Value};
 
 /// One file of a folder of counters.

@@ -349,9 +349,7 @@ impl Place {
         let target = cmd::target_dir()?;
         let work = work()?;
         // In memory: the writer must not keep a disk busy.
-        let temp = tempfile::Builder::new()
-            .prefix("nodewarden-bench-")
-            .tempdir()?;
+        let temp = tempfile::Builder::new().prefix("nodewarden-bench-").tempdir()?;
         let memory = Tmpfs::mount(temp.path(), MEMORY)?;
         std::fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
         Ok(Self {

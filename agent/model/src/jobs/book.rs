@@ -67,9 +67,7 @@ impl Book {
             self.close(&job, wall);
         }
         // The report of its folder came after that of its end. A run after that one has a prolog of its own.
-        if start.is_none()
-            && !self.running.contains_key(&job)
-            && self.lines.epilog_after(&job, wall - UNREAD)
+        if start.is_none() && !self.running.contains_key(&job) && self.lines.epilog_after(&job, wall - UNREAD)
         {
             return;
         }

@@ -211,7 +211,8 @@ impl Ended {
     /// Whether an epilog has reported that a run of this job ended after that time.
     pub(super) fn epilog_after(&self, job: &str, time: f64) -> bool {
         let mut pending = self.epilogs.iter();
-        self.written.has_reported(job, |_, end| end > time) || pending.any(|e| e.job() == job && e.at() > time)
+        self.written.has_reported(job, |_, end| end > time)
+            || pending.any(|e| e.job() == job && e.at() > time)
     }
 
     /// Number of ended jobs, by result.

@@ -37,6 +37,24 @@ fn a_gpu_that_is_not_read_once_loses_nothing_and_keeps_its_owner() {
 }
 
 #[test]
+fn what_is_counted_without_a_job_is_nobodys_and_the_next_job_loses_nothing() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let job = |number, joules| node.with(number, &["nvidia0"]).joules([joules, 2000.0]);
+    for (seconds, node, joules) in [
+        (0.0, job("6", 1000.0), None),
+        (10.0, node.joules([1100.0, 2000.0]), Some(100.0)),
+        (20.0, node.joules([1500.0, 2000.0]), None),
+        (30.0, job("7", 2000.0), None),
+        (40.0, job("7", 2100.0), None),
+        (50.0, node.joules([2250.0, 2000.0]), Some(250.0)),
+    ] {
+        let lines = take(&mut book, &node, START + seconds);
+        let found = lines.first().and_then(|line| line.gpu_energy_joules);
+        assert_eq!(found, joules, "after {seconds} s");
+    }
+}
+
+#[test]
 fn one_counter_that_is_not_read_once_loses_nothing() {
     let (mut book, node) = (Book::default(), Node::new());
     let job = node.with("7", &["nvidia0"]);
