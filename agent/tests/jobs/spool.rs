@@ -20,7 +20,7 @@ use crate::common::{Node, program};
 use crate::hooks::Hooks;
 use crate::ledger::{lines, wait_lines};
 
-/// A node whose prolog and epilog run our hooks. Its GPUs have 16 shards each, so that 128 jobs run at once.
+/// A node whose prolog and epilog run our hooks. Its GPUs have 16 shards each, so that many jobs run at once.
 fn hooked() -> (Cluster, Hooks) {
     let (hooks, options) = Hooks::of(options(1));
     // What Slurm gives each job, by its prolog.

@@ -98,7 +98,11 @@ impl Book {
     pub fn told(&mut self, report: JobEnd, wall: f64) -> Option<String> {
         let epilog = Epilog::new(report, wall);
         let job = epilog.job();
-        let running = self.running.get_mut(&job);
+        let mut running = self.running.get_mut(&job);
+        if let Some(run) = running.as_deref_mut().filter(|run| epilog.precedes(run, UNREAD)) {
+            run.has_prolog = epilog.began().is_some();
+            run.line.began = epilog.began().unwrap_or(epilog.at());
+        }
         let running = running.filter(|run| run.gone.is_none() && epilog.is_surely(run) == Some(true));
         let ended = running.map(|run| {
             run.gone = Some(wall);

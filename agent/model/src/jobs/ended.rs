@@ -20,6 +20,9 @@ const SHOWN: usize = 256;
 const EPILOG: f64 = 600.0;
 /// An epilog runs after the job's processes are gone: a job read this many seconds later still runs.
 const AFTER: f64 = 2.0;
+/// The start of a run as read from its cgroup is rounded, and may precede its prolog by some of this, in seconds. Slurm
+/// waits longer before it runs a job again.
+const NEAR: f64 = 1.0;
 /// A job that was not seen this many seconds after its epilog reported is not seen any more: readings that were under
 /// way have come back.
 const UNSEEN: f64 = 0.2;
@@ -205,7 +208,7 @@ impl Ended {
             return self.written.has(job, began);
         }
         self.written
-            .has_reported(job, |start, end| start <= began && began <= end)
+            .has_reported(job, |start, end| start - NEAR <= began && began <= end + NEAR)
     }
 
     /// Whether an epilog has reported that a run of this job ended after that time.

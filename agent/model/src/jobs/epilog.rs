@@ -55,6 +55,14 @@ impl Epilog {
         Some((began - run.line.began).abs() < SAME)
     }
 
+    /// Whether it removed the record of its prolog shortly before the folder of this run was reported, of which nothing has
+    /// been read: the report of the folder came late.
+    pub(super) fn precedes(&self, run: &Running, seconds: f64) -> bool {
+        let is_unknown = run.subject.is_empty() && !run.has_prolog;
+        let since = run.told.map(|told| told - self.at());
+        is_unknown && since.is_some_and(|since| (0.0..seconds).contains(&since))
+    }
+
     /// Names of GPUs that were not found among those of the driver.
     pub(super) fn unfound(&self) -> Option<&[String]> {
         self.report.devices.as_deref().filter(|_| self.gpus.is_none())

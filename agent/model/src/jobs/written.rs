@@ -20,7 +20,7 @@ impl Written {
         }
         let ended = line.ended.unwrap_or(line.began);
         self.0
-            .push_back((line.job.clone(), line.began, ended, line.record.is_some()));
+            .push_back((line.job.clone(), line.began, ended, line.end.is_some()));
     }
 
     /// Whether the run of this job that began then has a line.

@@ -299,16 +299,40 @@ fn a_folder_that_is_reported_after_its_epilog_begins_no_job() {
     }
 }
 
+/// Its folder is listed while its epilog removes its prolog's record.
+#[test]
+fn a_folder_that_is_reported_just_before_its_epilog_has_the_line_of_that() {
+    let (mut book, node) = (Book::default(), Node::new());
+    book.began("job_7", None, START + 2.05);
+    let report = facts(7, START + 1.0, START + 2.0, &["nvidia1"]);
+    assert_eq!(book.told(report, START + 2.06), Some("7".to_owned()));
+    book.left("job_7", None, START + 2.1);
+    let lines: Vec<Line> = [2.4, 2.7, 40.0, 700.0]
+        .iter()
+        .flat_map(|seconds| take(&mut book, &node, START + seconds))
+        .collect();
+    assert_eq!(lines, [unseen(Unread::NoReading)]);
+}
+
 #[test]
 fn a_folder_that_is_read_first_after_its_epilog_begins_no_job() {
-    let (mut book, mut node) = (Book::default(), Node::new());
-    node.began = START + 1.2;
-    book.told(facts(7, START + 1.0, START + 2.0, &["nvidia1"]), START + 2.0);
-    assert_eq!(take(&mut book, &node, START + 3.0).len(), 1);
-    assert_eq!(take(&mut book, &node.with("7", &["nvidia1"]), START + 4.0), []);
-    assert_eq!(take(&mut book, &node, START + 5.0), []);
-    // Requeued.
-    node.began = START + 6.0;
-    take(&mut book, &node.with("7", &["nvidia1"]), START + 6.0);
-    assert_eq!(take(&mut book, &node, START + 8.0).len(), 1);
+    // The start of a cgroup is rounded, and its prolog may run in it.
+    for began in [0.9, 1.2, 2.1] {
+        let (mut book, mut node) = (Book::default(), Node::new());
+        node.began = START + began;
+        book.told(facts(7, START + 1.0, START + 2.0, &["nvidia1"]), START + 2.0);
+        let lines = take(&mut book, &node, START + 3.0);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(take(&mut book, &node.with("7", &["nvidia1"]), START + 4.0), []);
+        assert_eq!(take(&mut book, &node, START + 5.0), []);
+        // The next daemon knows it by the file of lines.
+        let mut again = Book::default();
+        again.remember(lines, START + 5.0);
+        assert_eq!(take(&mut again, &node.with("7", &["nvidia1"]), START + 5.5), []);
+        assert_eq!(take(&mut again, &node, START + 6.0), []);
+        // Requeued.
+        node.began = START + 6.0;
+        take(&mut book, &node.with("7", &["nvidia1"]), START + 6.0);
+        assert_eq!(take(&mut book, &node, START + 8.0).len(), 1);
+    }
 }
