@@ -27,9 +27,13 @@ use testkit::tree;
 /// table of broken sources.
 const NOT_COLLECTORS: [&str; 6] = ["demo", "fleet", "fuzz", "kernel_strings", "matrix", "scontrol"];
 
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
+}
+
 fn collector_folders() -> Vec<PathBuf> {
-    let all = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures"));
-    all.into_iter()
+    folders(&fixtures())
+        .into_iter()
         .filter(|f| !NOT_COLLECTORS.contains(&file_name(f).as_str()))
         .collect()
 }
@@ -279,4 +283,38 @@ fn difference(expected: &str, found: &str) -> String {
     } else {
         text
     }
+}
+
+/// Of each name on the pages of a vendor's fixtures: help, which states the unit, type, and labels.
+fn rows(vendor: &str) -> BTreeMap<String, (String, String, Vec<String>)> {
+    let mut rows: BTreeMap<String, (String, String, Vec<String>)> = BTreeMap::new();
+    for case in fs::read_dir(fixtures().join(vendor)).unwrap() {
+        let file = case.unwrap().path().join("expected.prom");
+        let page = fs::read_to_string(&file).unwrap_or_default();
+        for line in page.lines() {
+            if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' ')) {
+                rows.entry(name.to_owned()).or_default().0 = help.to_owned();
+            } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|l| l.split_once(' ')) {
+                rows.entry(name.to_owned()).or_default().1 = kind.to_owned();
+            } else if let Some((name, labels)) = line.split_once('{') {
+                let labels = labels.split("\",").filter_map(|l| l.split_once("=\""));
+                let labels = labels.map(|(label, _)| label.to_owned()).collect();
+                rows.entry(name.to_owned()).or_default().2 = labels;
+            }
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_name_that_both_vendors_have_has_one_unit_kind_and_set_of_labels() {
+    let (nvidia, amd) = (rows("nvidia"), rows("amd"));
+    let mut shared = 0;
+    for (name, row) in &amd {
+        if let Some(other) = nvidia.get(name) {
+            assert_eq!(row, other, "{name}");
+            shared += 1;
+        }
+    }
+    assert!(shared >= 30, "{shared} shared names");
 }

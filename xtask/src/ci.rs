@@ -42,6 +42,7 @@ pub(crate) fn run(full: bool) -> Result<()> {
             bench::full()
         });
         stages.run("bench: nvidia", bench::nvidia);
+        stages.run("bench: amd", bench::amd);
         stages.run("bench: lustre", bench::lustre);
         stages.run("bench: rdma", bench::rdma);
         stages.run("bench: soak", bench::soaked);

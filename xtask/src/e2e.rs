@@ -96,6 +96,13 @@ const GROUPS: &[Group] = &[
             "strace",
         ]],
     },
+    // Values of AMD GPUs, compared with AMD's library.
+    Group {
+        name: "rocm-smi",
+        package: "nodewarden",
+        targets: &["rocm_smi"],
+        packages: &[&["librocm-smi64-1", "python3"]],
+    },
     // Countable costs of a scrape.
     Group {
         name: "size",

@@ -1,4 +1,4 @@
-//! An AMD GPU whose driver does not answer.
+//! AMD GPUs beside NVIDIA's, and one whose driver does not answer.
 
 use std::path::{Path, PathBuf};
 
@@ -6,16 +6,22 @@ use testkit::fuse_hang::FuseHang;
 use testkit::{proc, tree};
 
 use crate::common::{LONG, Node};
+use crate::sources;
 
 const STUCK: &str = "GPU-5d0e0000aa000001";
 const OTHER: &str = "GPU-5d0e0000aa000002";
 
-/// Puts two MI300X beside the node's other devices. The table of the first lies in this filesystem.
-fn gpus(node: &Node) -> (FuseHang, PathBuf) {
+/// Puts two MI300X beside the node's other devices.
+fn lay(node: &Node) {
     let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/amd/mi300x/root.tree");
     tree::lay(&recording, &node.path("root")).unwrap();
     // Without its own boot id, the tree has the running kernel's.
     std::fs::remove_dir_all(node.path("root/proc/sys")).unwrap();
+}
+
+/// The same, with the table of the first in this filesystem.
+fn gpus(node: &Node) -> (FuseHang, PathBuf) {
+    lay(node);
     let devices = node.path("root/sys/bus/pci/devices");
     let hang = FuseHang::mount(node.path("root/firmware")).unwrap();
     let table = devices.join("0000:05:00.0/gpu_metrics");
@@ -66,5 +72,35 @@ fn a_gpu_whose_table_cannot_be_read_delays_no_other_and_loses_its_values() {
     hang.thaw();
     node.until("the GPU answers again", |n| {
         late(n).is_none() && n.metric("gpu_up", &[("gpu", STUCK)]) == Some(1.0)
+    });
+}
+
+#[test]
+fn a_node_with_gpus_of_both_vendors_shows_and_checks_both() {
+    let mut node = Node::new();
+    lay(&node);
+    let _driver = sources::install(&mut node);
+    node.start();
+    sources::wait_up(&node, 10);
+    let page = node.metrics();
+    let of = |vendor: &str| {
+        let info = page.iter().filter(|s| s.name == "gpu_info");
+        info.filter(|s| s.label("vendor") == Some(vendor)).count()
+    };
+    assert_eq!((of("nvidia"), of("amd")), (8, 2));
+    for name in [
+        "gpu_temperature_celsius",
+        "gpu_power_watts",
+        "gpu_memory_used_bytes",
+    ] {
+        let gpus = page.iter().filter(|s| s.name == name);
+        assert_eq!(gpus.count(), 10, "{name}");
+    }
+    let (code, line, _) = node.cli(&["check"]);
+    assert_eq!(code, Some(0), "{line}");
+    node.xid(0, 79);
+    node.until("NVIDIA's fault is a finding", |n| {
+        let open = n.open_incidents();
+        open.iter().any(|incident| incident["check"] == "xid")
     });
 }

@@ -13,12 +13,10 @@ const GPU: usize = 0;
 /// The buses of the library's GPUs.
 const THEIRS: [&str; 8] = ["1B", "43", "52", "61", "9D", "C3", "D1", "DF"];
 
-/// A node whose kernel log and library are both watched.
-fn node() -> (Node, FakeNvml) {
-    let mut node = Node::new();
+/// Installs the stand-in library with the GPUs of the node's PCI bus.
+pub fn install(node: &mut Node) -> FakeNvml {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100/nvml.toml");
     let mut scenario = fs::read_to_string(file).unwrap();
-    // The library's GPUs are those of the node's PCI bus.
     for (theirs, ours) in THEIRS.iter().zip(GPUS) {
         let ours = ours.to_uppercase();
         scenario = scenario.replace(&format!("00000000:{theirs}:00.0"), &format!("0000{ours}"));
@@ -27,15 +25,24 @@ fn node() -> (Node, FakeNvml) {
     fs::create_dir(&dir).unwrap();
     let driver = FakeNvml::install_text(&dir, &scenario).unwrap();
     node.set(&format!("nvidia.library={:?}", driver.library()));
-    node.start();
+    driver
+}
+
+/// Waits until this many GPUs are up.
+pub fn wait_up(node: &Node, many: usize) {
     node.until("the GPUs are up", |n| {
-        let up = n
-            .metrics()
-            .iter()
-            .filter(|s| s.name == "gpu_up" && s.value == 1.0)
-            .count();
-        up == 8
+        let page = n.metrics();
+        let up = page.iter().filter(|s| s.name == "gpu_up" && s.value == 1.0);
+        up.count() == many
     });
+}
+
+/// A node whose kernel log and library are both watched.
+fn node() -> (Node, FakeNvml) {
+    let mut node = Node::new();
+    let driver = install(&mut node);
+    node.start();
+    wait_up(&node, 8);
     (node, driver)
 }
 

@@ -2,18 +2,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use testkit::daemon::Daemon;
-use testkit::scrape::Scraper;
 use testkit::tree::{self, Entry};
-use testkit::wait::{self, PATIENCE};
 
+use super::client::{self, Client, Plan};
 use super::lustre_peer::{PROGRAM, Peer};
-use super::meter::{Cgroup, Cores, Meter};
-use super::{DOCUMENT, OURS, Place, program, report, syscalls};
+use super::meter::Cores;
+use super::{DOCUMENT, OURS, Place, report};
 use crate::cmd;
 
 /// A client with some OSTs.
@@ -26,39 +24,6 @@ const MOUNT: &str = "scratch-ffff880812345600";
 /// OSTs of the small client, which both programs read, and of the large one.
 const FEW: u32 = 4;
 const MANY: u32 = 1000;
-
-/// Between scrapes: the collector `lustre` reads as often.
-const EVERY: Duration = Duration::from_secs(15);
-/// Longer than the daemon's first, hurried health ticks.
-const SETTLE: Duration = Duration::from_secs(17);
-
-/// How much is measured.
-struct Plan {
-    settle: Duration,
-    scrapes: u32,
-    traced: u32,
-}
-
-const FULL: Plan = Plan {
-    settle: SETTLE,
-    scrapes: 12,
-    // The files of a target are read in every fourth reading.
-    traced: 4,
-};
-
-const QUICK: Plan = Plan {
-    settle: Duration::from_secs(2),
-    scrapes: 2,
-    traced: 1,
-};
-
-/// nodewarden on one client.
-struct Client {
-    name: String,
-    daemon: Daemon,
-    meter: Meter,
-    scraper: Scraper,
-}
 
 /// A column of the table.
 struct Figures {
@@ -77,19 +42,19 @@ struct Figures {
 /// # Errors
 /// When a program does not show the client, or we cost more for a series.
 pub(super) fn run(quick: bool, write: bool) -> Result<()> {
-    let plan = if quick { QUICK } else { FULL };
+    let plan = if quick { client::QUICK } else { client::FULL };
     let place = Place::new()?;
     PROGRAM.get(&place.work)?;
     let cores = Cores::pin()?;
     let stats = format!("sys/kernel/debug/lustre/llite/{MOUNT}/stats");
     let mut clients = Vec::new();
     for osts in [FEW, MANY] {
-        clients.push(Client::start(&place, osts, &cores)?);
+        clients.push(start(&place, osts, &cores)?);
     }
     let few = place.root(&folder(FEW)).join(stats);
     let parameter = format!("llite.{MOUNT}.stats");
     let peer = Peer::new(&place.work, place.temp.path().join("peer"), (&parameter, &few))?;
-    let method = clients.first().map(|c| c.meter.method()).unwrap_or_default();
+    let method = clients.first().map(Client::method).unwrap_or_default();
     let machine = report::machine(cores.count, place.temp.path(), method)?;
     let figures = measure(&mut clients, &peer, &plan, &place.work)?;
     let table = table(&figures);
@@ -137,70 +102,28 @@ fn lay(root: &Path, osts: u32) -> Result<()> {
     Ok(())
 }
 
-impl Client {
-    fn start(place: &Place, osts: u32, cores: &Cores) -> Result<Self> {
-        let name = format!("{OURS}, {osts} OSTs");
-        lay(&place.root(&folder(osts)), osts)?;
-        let recipe = place.nodewarden(&name, &folder(osts), 0)?;
-        let cgroup = Cgroup::create(&name);
-        let daemon = Daemon::start(program::placed(&recipe.command, cgroup.as_ref(), cores))?;
-        let line = daemon.wait_for_line(recipe.says, PATIENCE)?;
-        let address = program::address(&line).with_context(|| line.clone())?;
-        let mut scraper = Scraper::connect(address, "/metrics?tier=detail&collect[]=lustre")?;
-        let all =
-            format!("lustre_client_targets{{fs=\"scratch\",target_type=\"ost\",state=\"FULL\"}} {osts}\n");
-        let mut last = String::new();
-        let shown = wait::until(&format!("{name}: Lustre on the page"), PATIENCE, || {
-            last = scraper.scrape(false)?.page;
-            Ok(last.contains(&all).then_some(()))
-        });
-        shown.with_context(|| format!("{}\n{last}", daemon.stderr()))?;
-        Ok(Self {
-            name,
-            meter: Meter::new(cgroup, daemon.pid()),
-            daemon,
-            scraper,
-        })
-    }
-
-    /// The series of a page.
-    fn scrape(&mut self) -> Result<usize> {
-        let page = self.scraper.scrape(false);
-        let page = page
-            .with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))?
-            .page;
-        Ok(page.lines().filter(|l| l.starts_with("lustre_")).count())
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        let mut pids = vec![self.daemon.pid()];
-        pids.extend(self.daemon.children());
-        pids
-    }
+/// nodewarden on the client with this many OSTs.
+fn start(place: &Place, osts: u32, cores: &Cores) -> Result<Client> {
+    let name = format!("{OURS}, {osts} OSTs");
+    lay(&place.root(&folder(osts)), osts)?;
+    let recipe = place.nodewarden(&name, &folder(osts), 0)?;
+    let all = format!("lustre_client_targets{{fs=\"scratch\",target_type=\"ost\",state=\"FULL\"}} {osts}\n");
+    let page = ("/metrics?tier=detail&collect[]=lustre", "lustre_");
+    Client::start(&recipe, cores, page, |page| page.contains(&all))
 }
 
 /// All of them, in turn. lustre_collector first.
 fn measure(clients: &mut [Client], peer: &Peer, plan: &Plan, work: &Path) -> Result<Vec<Figures>> {
-    std::thread::sleep(plan.settle);
-    let used = |clients: &[Client]| clients.iter().map(|c| c.meter.used()).collect::<Result<Vec<_>>>();
-    let before = used(clients)?;
     let (mut other, mut of_started, mut started, mut rows) = (Duration::ZERO, Duration::ZERO, 0, 0);
-    let mut series = vec![0; clients.len()];
-    let mut next = Instant::now();
-    for _ in 0..plan.scrapes {
-        next += EVERY;
-        for (client, series) in clients.iter_mut().zip(&mut series) {
-            *series = client.scrape()?;
-        }
+    let costs = client::measure(clients, plan, work, || {
         let (run, found) = peer.scrape()?;
         other += run.cpu;
         rows = found;
         let (count, cpu) = peer.started()?;
         started = count;
         of_started += cpu + peer.start()?;
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
-    }
-    let after = used(clients)?;
+        Ok(())
+    })?;
     let each = |time: Duration| time.as_secs_f64() * 1e3 / f64::from(plan.scrapes);
     let mut figures = vec![Figures {
         name: PROGRAM.name.to_owned(),
@@ -210,25 +133,14 @@ fn measure(clients: &mut [Client], peer: &Peer, plan: &Plan, work: &Path) -> Res
         started: (each(of_started), started),
         calls: None,
     }];
-    for (at, client) in clients.iter_mut().enumerate() {
-        let pids = client.pids();
-        let traced = plan.traced;
-        let calls = syscalls::count(&pids, work, || {
-            for _ in 0..traced {
-                client.scrape()?;
-                std::thread::sleep(EVERY);
-            }
-            Ok(())
-        })?;
-        figures.push(Figures {
-            name: client.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            cpu_ms: each(after[at].saturating_sub(before[at])),
-            series: series[at],
-            started: (0.0, 0),
-            calls: calls.map(|calls| calls / f64::from(traced)),
-        });
-    }
+    figures.extend(costs.into_iter().map(|cost| Figures {
+        name: cost.name,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        cpu_ms: cost.cpu_ms,
+        series: cost.series,
+        started: (0.0, 0),
+        calls: cost.calls,
+    }));
     Ok(figures)
 }
 

@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: cost of a scrape, compared with node_exporter and a floor program. Method: docs/benchmarks.md.
 
+mod amd;
 mod burst;
+mod client;
 mod crates;
 mod instructions;
 mod lustre;
@@ -106,6 +108,15 @@ enum What {
         #[arg(long)]
         write: bool,
     },
+    /// Eight MI300X in 64 partitions, by a page of each tier.
+    Amd {
+        /// Fewer scrapes.
+        #[arg(long, conflicts_with = "write")]
+        quick: bool,
+        /// Write the table to docs/benchmarks.md.
+        #[arg(long)]
+        write: bool,
+    },
     /// Counters of RDMA ports by netlink and by sysfs files, in a guest with soft-RoCE.
     Rdma {
         /// Write the table to docs/benchmarks.md.
@@ -139,6 +150,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Some(What::Where { quick, write }) => return parts::run(quick, write),
         Some(What::Nvidia { quick, write, peers }) => return nvidia::run(quick, write, !peers),
         Some(What::Lustre { quick, write }) => return lustre::run(quick, write),
+        Some(What::Amd { quick, write }) => return amd::run(quick, write),
         Some(What::Rdma { write }) => return rdma::run(write),
         None if args.soak => return soaked(),
         None => {}
@@ -186,6 +198,14 @@ pub(crate) fn nvidia() -> Result<()> {
 /// When a program does not show it, or we cost more for a series.
 pub(crate) fn lustre() -> Result<()> {
     lustre::run(false, false)
+}
+
+/// The divided MI300X, as CI measures them.
+///
+/// # Errors
+/// When a page does not show each partition, or a core page has more series than the limit.
+pub(crate) fn amd() -> Result<()> {
+    amd::run(false, false)
 }
 
 /// RDMA counters by netlink and by sysfs, as CI measures them.

@@ -35,6 +35,12 @@ pub(super) const LUSTRE: Marks = Marks {
     end: "<!-- lustre: end -->",
 };
 
+/// Divided MI300X.
+pub(super) const AMD: Marks = Marks {
+    begin: "<!-- amd: begin -->",
+    end: "<!-- amd: end -->",
+};
+
 /// Netlink compared with sysfs files.
 pub(super) const RDMA: Marks = Marks {
     begin: "<!-- rdma: begin -->",

@@ -9,6 +9,7 @@ mod public;
 mod since;
 mod source;
 pub(crate) mod tree;
+mod vendors;
 mod words;
 
 use anyhow::{Result, bail};
@@ -42,6 +43,7 @@ pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
     run("layout", &|| report(layout::check()?));
     run("links", &|| report(links::check()?));
     run("public face", &|| report(public::check()?));
+    run("vendors", &|| report(vendors::check()?));
     run("spelling", &words::spelling);
     run("words", &|| report(words::check()?));
     run("licences", &|| report(licences::check()?));
