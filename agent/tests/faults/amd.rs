@@ -96,8 +96,7 @@ fn a_node_with_gpus_of_both_vendors_shows_and_checks_both() {
         let gpus = page.iter().filter(|s| s.name == name);
         assert_eq!(gpus.count(), 10, "{name}");
     }
-    let (code, line, _) = node.cli(&["check"]);
-    assert_eq!(code, Some(0), "{line}");
+    node.until("the node is healthy", |n| n.cli(&["check"]).0 == Some(0));
     node.xid(0, 79);
     node.until("NVIDIA's fault is a finding", |n| {
         let open = n.open_incidents();

@@ -1,5 +1,5 @@
 //! Places that depend on the vendor of a GPU. Outside the collectors, each has a reason: everything else uses the rows of
-//! `collectors/src/gpu/files.rs` and the metrics that all vendors share.
+//! `collectors/src/device_files.rs` and the metrics that all vendors share.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ fn compared(declared: &[(&str, &str)], found: &BTreeMap<String, usize>) -> Repor
                 .remarks
                 .push(format!("{name}: names a GPU vendor {count} times: {why}")),
             None => report.problems.push(format!(
-                "{name}: names a GPU vendor {count} times; use a row of collectors/src/gpu/files.rs or a shared metric, or \
+                "{name}: names a GPU vendor {count} times; use a row of collectors/src/device_files.rs or a shared metric, or \
                  declare the file in xtask/src/lint/vendors.rs"
             )),
         }
