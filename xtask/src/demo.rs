@@ -8,7 +8,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -61,18 +61,66 @@ pub(crate) fn recording(name: &str) -> Result<PathBuf> {
         return Ok(whole);
     }
     let mut found = Vec::new();
-    for collector in fs::read_dir(&all)? {
-        let case = collector?.path().join(name);
-        found.extend(Some(case).filter(is_recording));
+    for collector in folders(&all)? {
+        let case = all.join(&collector).join(name);
+        if is_recording(&case) {
+            found.push((case, format!("{collector}/{name}")));
+        }
     }
-    match (found.pop(), found.is_empty()) {
-        (Some(case), true) => Ok(case),
-        (Some(_), false) => bail!("{name}: several recordings have this name, expected COLLECTOR/{name}"),
-        (None, _) => bail!(
-            "{} is not a recording: it has no file `root.tree`",
-            whole.display()
-        ),
+    match found.as_slice() {
+        [(case, _)] => Ok(case.clone()),
+        [] => bail!("{}", missing(&all, name)?),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
+            bail!("{name}: several recordings have this name: {}", names.join(", "))
+        }
     }
+}
+
+/// Names of the folders in a folder, in order.
+fn folders(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The recordings in a folder below fixtures/, by their path.
+fn cases(all: &Path, collector: &str) -> Result<Vec<String>> {
+    if !all.join(collector).is_dir() {
+        return Ok(Vec::new());
+    }
+    let names = folders(&all.join(collector))?.into_iter();
+    let paths = names.map(|case| format!("{collector}/{case}"));
+    Ok(paths
+        .filter(|path| all.join(path).join("root.tree").is_file())
+        .collect())
+}
+
+/// What there is in place of a recording of this name.
+fn missing(all: &Path, name: &str) -> Result<String> {
+    let inside = cases(all, name)?;
+    if !inside.is_empty() {
+        return Ok(format!(
+            "{name} is no recording, expected one of: {}",
+            inside.join(", ")
+        ));
+    }
+    let mut collectors = Vec::new();
+    for collector in folders(all)? {
+        if !cases(all, &collector)?.is_empty() {
+            collectors.push(collector);
+        }
+    }
+    Ok(format!(
+        "no recording {name} below fixtures/, expected COLLECTOR/CASE such as amd/mi300x, with a COLLECTOR of: {}",
+        collectors.join(", ")
+    ))
 }
 
 /// Checks the fleet, in a process of its own: the demo blocks signals.
@@ -290,5 +338,35 @@ impl Place {
         command
             .spawn()
             .with_context(|| format!("cannot start {}", self.program().display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_found_by_its_path_or_by_its_last_part() {
+        for (name, path) in [
+            ("amd/mi300x", "amd/mi300x"),
+            ("mi300x", "amd/mi300x"),
+            ("demo", "demo"),
+        ] {
+            let found = recording(name).unwrap();
+            assert_eq!(found, cmd::root().join("fixtures").join(path), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_no_recording_is_answered_with_those_that_are() {
+        for (name, part) in [
+            ("unreadable", "have this name: amd/unreadable, "),
+            ("lustre", "expected one of: lustre/2.10, "),
+            ("amd/mi9999", "no recording amd/mi9999"),
+            ("amd/mi9999", "a COLLECTOR of: amd, "),
+        ] {
+            let error = recording(name).unwrap_err().to_string();
+            assert!(error.contains(part), "{name}: {error}");
+        }
     }
 }

@@ -50,6 +50,7 @@ const DEVICES: &[(&str, &str)] = &[
     ("RDMA ports", "rdma_port_state"),
     ("mounted filesystems", "mount_size_bytes"),
     ("Lustre clients", "lustre_client_info"),
+    ("GPFS filesystems", "gpfs_filesystem_info"),
     ("NVMe controllers", "nvme_info"),
     ("jobs", "slurm_job_info"),
 ];
