@@ -262,10 +262,11 @@ impl Cluster {
         let mut last = BTreeMap::new();
         let agreed = wait::until("the daemons agree with the controller", PATIENCE, || {
             last = owners(&self.pages());
-            for owned in last.keys() {
-                assert!(given.contains(owned), "{owned:?} is not in\n{given:#?}");
-            }
             // A job has its rules with its first step; until then a hook's record says what it has.
+            for (owned, (evidence, _)) in &last {
+                assert!(given.contains(owned), "{owned:?} is not in\n{given:#?}");
+                assert!(evidence == by || evidence == "hook", "{owned:?}: {evidence}");
+            }
             let is_by = last.values().all(|(evidence, _)| evidence == by);
             let shown = last.iter().map(|(owned, (_, share))| (owned.clone(), *share));
             Ok((is_by && shown.collect::<BTreeMap<_, _>>() == shares).then_some(()))
