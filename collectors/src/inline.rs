@@ -53,9 +53,13 @@ impl<const N: usize> Text<N> {
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        let text = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
         // It was made of whole texts.
-        str::from_utf8(text).unwrap_or_default()
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// Its bytes, which needs no look at each.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 }
 

@@ -65,7 +65,7 @@ impl Form {
             From::Pci(Some(name)) => line.message.filter(|_| line.driver == &**name),
             From::Lustre => line.lustre,
         };
-        matches(&self.text, text?)
+        matches(self.text.as_bytes(), text?)
     }
 
     #[cfg(test)]
@@ -98,30 +98,34 @@ fn name(text: &str) -> &str {
     name.trim_end_matches([':', '.'])
 }
 
-fn matches<'t>(form: &str, text: &'t str) -> Option<Option<&'t str>> {
-    let Some(hole) = form.find(['*', '%', '<']) else {
-        return text.starts_with(form).then_some(None);
-    };
-    let (literal, form) = form.split_at_checked(hole)?;
-    let text = text.strip_prefix(literal)?;
-    if let Some(form) = form.strip_prefix("<>") {
-        let name = name(text);
-        let behind = text.get(name.len()..)?;
-        let is_name = !name.is_empty() && name.len() <= MAX_CAPTURE;
-        return is_name
-            .then(|| matches(form, behind))
-            .flatten()
-            .map(|_| Some(name));
+/// On bytes of the form: a line of no row is compared with each of hundreds.
+fn matches<'t>(form: &[u8], text: &'t str) -> Option<Option<&'t str>> {
+    let is_same = |(form, text): &(&u8, u8)| **form == *text && !matches!(form, b'*' | b'%' | b'<');
+    let same = form.iter().zip(text.bytes()).take_while(is_same).count();
+    let (form, text) = (form.get(same..)?, text.get(same..)?);
+    match form {
+        [] => Some(None),
+        [b'<', b'>', form @ ..] => {
+            let name = name(text);
+            let behind = text.get(name.len()..)?;
+            let is_name = !name.is_empty() && name.len() <= MAX_CAPTURE;
+            is_name
+                .then(|| matches(form, behind))
+                .flatten()
+                .map(|_| Some(name))
+        }
+        [b'%', form @ ..] => {
+            let is_digit = |b: &u8| b.is_ascii_hexdigit() || *b == b'x';
+            let digits = text.bytes().take(MAX_NUMBER).take_while(is_digit).count();
+            // A digit of hexadecimal numbers may be a letter of the text behind.
+            (1..=digits).rev().find_map(|end| matches(form, text.get(end..)?))
+        }
+        [b'*', form @ ..] => {
+            let mut skipped = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            skipped.find_map(|at| matches(form, text.get(at..)?))
+        }
+        _ => None,
     }
-    let rest = form.get(1..)?;
-    if form.starts_with('%') {
-        let is_digit = |b: &u8| b.is_ascii_hexdigit() || *b == b'x';
-        let digits = text.bytes().take(MAX_NUMBER).take_while(is_digit).count();
-        // A digit of hexadecimal numbers may be a letter of the text behind.
-        return (1..=digits).rev().find_map(|end| matches(rest, text.get(end..)?));
-    }
-    let mut skipped = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-    skipped.find_map(|at| matches(rest, text.get(at..)?))
 }
 
 #[cfg(test)]
@@ -149,14 +153,14 @@ mod tests {
             ),
             ("* <>: end", "a b c: end", Some(Some("c"))),
         ] {
-            assert_eq!(matches(form, text), want, "{form:?} {text:?}");
+            assert_eq!(matches(form.as_bytes(), text), want, "{form:?} {text:?}");
         }
     }
 
     proptest! {
         #[test]
         fn a_name_is_short_and_has_no_special_character(text in "\\PC{0,200}") {
-            if let Some(Some(name)) = matches("*a<>", &text) {
+            if let Some(Some(name)) = matches(b"*a<>", &text) {
                 prop_assert!(!name.is_empty() && name.bytes().all(is_name_char) && name.len() <= MAX_CAPTURE);
             }
         }

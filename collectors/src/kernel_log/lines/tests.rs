@@ -77,6 +77,7 @@ fn no_form_has_more_than_three_free_parts_or_begins_with_a_name_alone() {
     for form in rows().flat_map(|row| row.forms) {
         let text = form.text();
         assert!(text.matches('*').count() <= 3, "{text}");
+        assert_eq!(text.matches('<').count(), text.matches("<>").count(), "{text}");
         let literal: usize = text.split(['*', '%', '<', '>']).map(str::len).sum();
         assert!(literal >= 4, "{text}");
     }
