@@ -1,5 +1,6 @@
 //! Starts programs, and finds files of the repository.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -53,11 +54,16 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// before the whole run is stopped.
 const TESTS: Duration = Duration::from_mins(20);
 
+/// Tests that run at a time for each core: the longest ones wait for processes and timers.
+const TESTS_PER_CORE: usize = 2;
+
 /// Runs `cargo test` with its output shown, for 20 minutes at most.
 ///
 /// # Errors
 /// When it cannot be started, does not succeed, or takes longer.
 pub(crate) fn run_tests(command: &mut Command) -> Result<()> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    command.env("RUST_TEST_THREADS", (cores * TESTS_PER_CORE).to_string());
     run_within(TESTS, command)
 }
 
@@ -178,15 +184,27 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
 /// # Errors
 /// When cargo fails, or what it built has what only tests may have.
 pub(crate) fn build_nodewarden() -> Result<PathBuf> {
-    run(&mut cargo(&[
-        "build",
-        "--locked",
-        "--profile=ci",
-        "--package=nodewarden",
-    ]))?;
-    let program = target_dir()?.join("ci/nodewarden");
+    let program = build("nodewarden")?;
     testing::refuse(&program)?;
     Ok(program)
+}
+
+/// Builds the program of the package of that name. Returns where it lies.
+///
+/// # Errors
+/// When cargo fails.
+pub(crate) fn build(program: &str) -> Result<PathBuf> {
+    let mut command = cargo(&["build", "--locked", "--profile=ci"]);
+    command.args([format!("--package={program}"), format!("--bin={program}")]);
+    // With these, libraries have the features that tests give them, and are compiled once for both.
+    command.args([
+        "--package=nodewarden-testkit",
+        "--package=nodewarden-model",
+        "--package=nodewarden-exposition",
+        "--features=nodewarden-model/testing,nodewarden-exposition/testing",
+    ]);
+    run(&mut command)?;
+    Ok(target_dir()?.join("ci").join(program))
 }
 
 fn line(command: &Command) -> String {

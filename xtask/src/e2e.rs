@@ -185,7 +185,7 @@ fn of_root(stages: &mut Stages, root: &Root, group: &str) {
 
 fn spine_in_root(root: &Root) -> Result<()> {
     // A subcommand runs this machine's scontrol, and 20.11 has neither Extra nor INVALID_REG.
-    let mut more = vec!["--test-threads=3", "--skip=guard::here_"];
+    let mut more = vec!["--skip=guard::here_"];
     if root.slurm == "20.11" {
         more.extend(["--skip=diskless::", "--skip=register::our_drain"]);
     }
@@ -240,8 +240,7 @@ fn run(group: &Group, full: bool) -> Result<()> {
             }
         }
     }
-    // The tests mostly wait for processes, so running three at a time uses two cores better.
-    command.args(["--", "--nocapture", "--test-threads=3"]);
+    command.args(["--", "--nocapture"]);
     if full {
         command.env("NODEWARDEN_LIMITS", "1");
     } else {

@@ -29,15 +29,16 @@ const MAY: u64 = 3;
 /// # Errors
 /// When a count has changed by more than allowed, in either direction.
 pub(super) fn run(bless: bool) -> Result<()> {
-    // In the profile of all other tests the dependencies, and generic code that they share, are not optimized.
     cmd::run(&mut cmd::cargo(&[
         "build",
         "--locked",
-        "--profile=count",
+        "--profile=ci",
         "--package=nodewarden",
+        // As the tests have built the library.
+        "--features=testing",
         "--example=instructions",
     ]))?;
-    let program = cmd::target_dir()?.join("count/examples/instructions");
+    let program = cmd::target_dir()?.join("ci/examples/instructions");
     let dir = tempfile::tempdir()?;
     let mut now = BTreeMap::new();
     for work in WORKS {
@@ -101,7 +102,7 @@ fn moved(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<Strin
 }
 
 fn written(all: &BTreeMap<String, BTreeMap<String, u64>>) -> Result<String> {
-    let mut text = "# Instructions that callgrind counts, profile count, pinned toolchain, Debian 12.\n\
+    let mut text = "# Instructions that callgrind counts, profile ci, pinned toolchain, Debian 12.\n\
                     # Written by `cargo xtask bench instructions --bless`.\n"
         .to_owned();
     for (architecture, works) in all {

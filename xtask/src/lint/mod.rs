@@ -50,7 +50,8 @@ pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
 }
 
 fn clippy(what: &[&str]) -> Result<()> {
-    let mut command = cmd::cargo(&["clippy", "--locked"]);
+    // The profile of the tests: macros and build scripts are compiled once for both.
+    let mut command = cmd::cargo(&["clippy", "--locked", "--profile=ci"]);
     command.args(what).args(["--", "--deny=warnings"]);
     // Of the workspace's lints these hold for tools too.
     for lint in ["allow_attributes_without_reason", "todo", "unimplemented"] {
