@@ -285,7 +285,7 @@ fn difference(expected: &str, found: &str) -> String {
     }
 }
 
-/// Of each name on the pages of a vendor's fixtures: help, which states the unit, type, and labels.
+/// Of each name on the pages of a vendor's fixtures: help, type, and labels.
 fn rows(vendor: &str) -> BTreeMap<String, (String, String, Vec<String>)> {
     let mut rows: BTreeMap<String, (String, String, Vec<String>)> = BTreeMap::new();
     for case in fs::read_dir(fixtures().join(vendor)).unwrap() {
@@ -306,8 +306,41 @@ fn rows(vendor: &str) -> BTreeMap<String, (String, String, Vec<String>)> {
     rows
 }
 
+/// What a value of a GPU can be, by the unit at the end of the name: one of another size fails.
+const UNITS: [(&str, f64, f64); 6] = [
+    ("_celsius", 10.0, 150.0),
+    ("_watts", 5.0, 3000.0),
+    ("_hertz", 1e7, 1e11),
+    ("_ratio", 0.0, 1.0),
+    ("_total_bytes", 1e8, 1e13),
+    ("_transfers_per_second", 2.5e9, 1.28e11),
+];
+
 #[test]
-fn a_name_that_both_vendors_have_has_one_unit_kind_and_set_of_labels() {
+fn every_value_of_a_gpu_has_the_size_of_its_unit() {
+    let mut seen = [0; UNITS.len()];
+    for vendor in ["nvidia", "amd"] {
+        for case in fs::read_dir(fixtures().join(vendor)).unwrap() {
+            let file = case.unwrap().path().join("expected.prom");
+            let page = fs::read_to_string(&file).unwrap_or_default();
+            for line in page.lines().filter(|line| line.starts_with("gpu_")) {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                let name = series.split('{').next().unwrap();
+                let Some(unit) = UNITS.iter().position(|(unit, _, _)| name.ends_with(unit)) else {
+                    continue;
+                };
+                let (_, least, most) = UNITS[unit];
+                let value: f64 = value.parse().unwrap();
+                assert!((least..=most).contains(&value), "{}: {line}", file.display());
+                seen[unit] += 1;
+            }
+        }
+    }
+    assert!(seen.iter().all(|seen| *seen > 0), "{seen:?}");
+}
+
+#[test]
+fn a_name_that_both_vendors_have_has_one_help_type_and_set_of_labels() {
     let (nvidia, amd) = (rows("nvidia"), rows("amd"));
     let mut shared = 0;
     for (name, row) in &amd {

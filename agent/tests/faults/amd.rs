@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use testkit::fuse_hang::FuseHang;
 use testkit::{proc, tree};
 
-use crate::common::{LONG, Node};
+use crate::common::{GPUS, KERN_ERR, LONG, Node};
 use crate::sources;
 
 const STUCK: &str = "GPU-5d0e0000aa000001";
@@ -98,8 +98,26 @@ fn a_node_with_gpus_of_both_vendors_shows_and_checks_both() {
     }
     node.until("the node is healthy", |n| n.cli(&["check"]).0 == Some(0));
     node.xid(0, 79);
-    node.until("NVIDIA's fault is a finding", |n| {
+    node.kmsg.push(
+        KERN_ERR,
+        "amdgpu 0000:05:00.0: amdgpu: ring sdma0 timeout, signaled seq=1, emitted seq=3",
+    );
+    // The PCI addresses of the GPUs that a check has found.
+    let found = |n: &Node, check: &str| {
         let open = n.open_incidents();
-        open.iter().any(|incident| incident["check"] == "xid")
+        let of = open.iter().filter(|incident| incident["check"] == check);
+        of.map(|incident| {
+            let gpu = incident["subject_name"].as_str();
+            let info = page
+                .iter()
+                .find(|s| s.name == "gpu_info" && s.label("gpu") == gpu);
+            info.unwrap().label("pci").unwrap().to_owned()
+        })
+        .collect::<Vec<_>>()
+    };
+    node.until("each vendor's fault is a finding", |n| {
+        !found(n, "xid").is_empty() && !found(n, "gpu-driver-error").is_empty()
     });
+    assert_eq!(found(&node, "xid"), [GPUS[0]]);
+    assert_eq!(found(&node, "gpu-driver-error"), ["0000:05:00.0"]);
 }

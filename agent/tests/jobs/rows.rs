@@ -22,7 +22,7 @@ fn on_every_node_a_job_has_the_gpus_that_slurm_gave_it_or_nothing_is_said() {
     let rows: Vec<&Row> = TABLE.iter().filter(|row| row.release == release).collect();
     assert!(!rows.is_empty(), "the table has no row of Slurm {release:?}");
     // They mostly wait.
-    for some in rows.chunks(2) {
+    for some in rows.chunks(4) {
         std::thread::scope(|scope| {
             for row in some {
                 let check = || Trial::run(row, installation.clone());

@@ -1,7 +1,7 @@
 """Prints what ROCm SMI returns about the first GPU: `name value`, without the values that it refuses."""
 
 import ctypes
-from ctypes import byref, c_float, c_int64, c_uint32, c_uint64
+from ctypes import byref, c_float, c_int64, c_uint8, c_uint16, c_uint32, c_uint64
 
 LIBRARY = ctypes.CDLL("librocm_smi64.so.1")
 ALL_GPUS = c_uint64(1)
@@ -20,6 +20,26 @@ class Frequencies(ctypes.Structure):
     """As in 5.2.3. Later releases have another field before the number."""
 
     _fields_ = [("number", c_uint32), ("current", c_uint32), ("hertz", c_uint64 * 32)]
+
+
+class Table(ctypes.Structure):
+    """As in 5.2.3: a table of v1.3 up to the temperatures of HBM."""
+
+    _fields_ = [
+        ("size", c_uint16), ("format", c_uint8), ("content", c_uint8),
+        ("edge", c_uint16), ("hotspot", c_uint16), ("memory", c_uint16),
+        ("vr_gfx", c_uint16), ("vr_soc", c_uint16), ("vr_memory", c_uint16),
+        ("busy", c_uint16), ("memory_busy", c_uint16), ("media_busy", c_uint16),
+        ("power", c_uint16), ("energy", c_uint64), ("clock_counter", c_uint64),
+        ("average_clocks", c_uint16 * 7),
+        ("sm", c_uint16), ("soc", c_uint16), ("memory_clock", c_uint16),
+        ("video_clocks", c_uint16 * 4),
+        ("throttle", c_uint32), ("fan", c_uint16), ("width", c_uint16), ("speed", c_uint16), ("padding", c_uint16),
+        ("busy_sum", c_uint32), ("memory_busy_sum", c_uint32), ("hbm", c_uint16 * 4),
+    ]
+
+
+OF_TABLE = ["edge", "hotspot", "memory", "busy", "memory_busy", "power", "sm", "soc", "memory_clock", "width", "speed"]
 
 
 def show(name, kind, function, *arguments):
@@ -54,6 +74,11 @@ for clock, name in [(0, "sm"), (4, "memory_clock")]:
     found = Frequencies()
     if LIBRARY.rsmi_dev_gpu_clk_freq_get(GPU, c_uint32(clock), byref(found)) == 0:
         print(name, found.hertz[found.current])
+table = Table()
+if LIBRARY.rsmi_dev_gpu_metrics_info_get(GPU, byref(table)) == 0:
+    for name in OF_TABLE:
+        print(f"table_{name}", getattr(table, name))
+    print("table_regulator", table.vr_soc)
 energy, resolution, at = c_uint64(), c_float(), c_uint64()
 if LIBRARY.rsmi_dev_energy_count_get(GPU, byref(energy), byref(resolution), byref(at)) == 0:
     print("energy", energy.value)

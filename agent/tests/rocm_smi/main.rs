@@ -27,15 +27,19 @@ const GPU: &str = "GPU-1a2b3c4d5e6f7080";
 /// Where the kernel has the device: the library requires its address in the link of a card.
 const DEVICE: &str = "sys/devices/pci0000:00/0000:83:00.0";
 
-/// Files of the device that the recording lacks, with values as in its table.
-const FILES: [(&str, &str); 18] = [
+/// Files of the device that the recording lacks, with values as in its table, and counts that differ from each other.
+const FILES: [(&str, &str); 21] = [
+    ("ras/umc_err_count", "ue: 2\nce: 3"),
+    ("ras/sdma_err_count", "ue: 4\nce: 5"),
+    ("ras/gfx_err_count", "ue: 6\nce: 7"),
     ("gpu_busy_percent", "55"),
     ("mem_busy_percent", "12"),
     ("pp_dpm_sclk", "0: 500Mhz\n1: 1700Mhz *"),
     ("pp_dpm_mclk", "0: 400Mhz\n1: 1600Mhz *"),
     (
         "ras/gpu_vram_bad_pages",
-        "0x00123456 : 0x00001000 : R\n0x00123457 : 0x00001000 : P\n0x00123458 : 0x00001000 : R",
+        "0x00123456 : 0x00001000 : R\n0x00123457 : 0x00001000 : P\n0x00123458 : 0x00001000 : R\n\
+         0x00123459 : 0x00001000 : F\n0x0012345a : 0x00001000 : R\n0x0012345b : 0x00001000 : P",
     ),
     ("hwmon/hwmon3/temp1_label", "edge"),
     ("hwmon/hwmon3/temp2_label", "junction"),
@@ -60,7 +64,7 @@ const LINK: &str = "type 2\nversion_major 0\nversion_minor 0\nnode_from 1\nnode_
 /// A value of the library, ours, and the number of its units in one of ours.
 type Row = (&'static str, &'static Metric, &'static [&'static str], f64);
 
-/// Values that the table and single files have.
+/// Values that the library reads from single files, and we from the table where there is one.
 const BOTH: &[Row] = &[
     ("power", &m::POWER, &[GPU], 1e6),
     ("edge", &n::SENSOR_TEMPERATURE, &[GPU, "edge"], 1e3),
@@ -122,10 +126,27 @@ const OF_TABLE: &[Row] = &[
     ("hbm1", &n::SENSOR_TEMPERATURE, &[GPU, "hbm1"], 1e3),
     ("hbm2", &n::SENSOR_TEMPERATURE, &[GPU, "hbm2"], 1e3),
     ("hbm3", &n::SENSOR_TEMPERATURE, &[GPU, "hbm3"], 1e3),
+    ("table_edge", &n::SENSOR_TEMPERATURE, &[GPU, "edge"], 1.0),
+    ("table_hotspot", &n::SENSOR_TEMPERATURE, &[GPU, "junction"], 1.0),
+    ("table_memory", &m::MEMORY_TEMPERATURE, &[GPU], 1.0),
+    (
+        "table_regulator",
+        &n::SENSOR_TEMPERATURE,
+        &[GPU, "regulator"],
+        1.0,
+    ),
+    ("table_busy", &m::UTILIZATION, &[GPU], 100.0),
+    ("table_memory_busy", &m::MEMORY_UTILIZATION, &[GPU], 100.0),
+    ("table_power", &m::POWER, &[GPU], 1.0),
+    ("table_sm", &m::CLOCK_SPEED, &[GPU, "sm"], 1e-6),
+    ("table_memory_clock", &m::CLOCK_SPEED, &[GPU, "memory"], 1e-6),
+    ("table_soc", &m::CLOCK_SPEED, &[GPU, "soc"], 1e-6),
+    ("table_width", &m::PCIE_WIDTH, &[GPU], 1.0),
+    ("table_speed", &n::PCIE_SPEED, &[GPU], 1e-8),
     ("energy", &m::ENERGY, &[GPU], 65_536.0),
 ];
 
-/// Values of single files alone: the table's clocks are those of another moment.
+/// Clocks, which the library reads from files of their own.
 const OF_FILES: &[Row] = &[
     ("sm", &m::CLOCK_SPEED, &[GPU, "sm"], 1.0),
     ("memory_clock", &m::CLOCK_SPEED, &[GPU, "memory"], 1.0),

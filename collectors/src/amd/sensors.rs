@@ -188,8 +188,10 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
     let sensor = |name: &str| files.number(&format!("{hwmon}/{name}"));
     let (edge, hotspot) = (sensor("temp1_input"), sensor("temp2_input"));
     let memory = sensor("temp3_input");
-    let mean = sensor("power1_average");
-    let power = mean.or_else(|| sensor("power1_input"));
+    // A die without the sensors of its module says 0.
+    let power = |name| sensor(name).filter(|microwatts| *microwatts > 0);
+    let mean = power("power1_average");
+    let now = mean.or_else(|| power("power1_input"));
     let clocks = [("sm", sensor("freq1_input")), ("memory", sensor("freq2_input"))];
     real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1000.0);
     real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1000.0);
@@ -198,7 +200,7 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
             real(out, &n::SENSOR_TEMPERATURE, &[gpu, sensor], value, 1000.0);
         }
     }
-    push_power(gpu, power, mean.is_some(), 1e6, out);
+    push_power(gpu, now, mean.is_some(), 1e6, out);
     percent(out, &m::UTILIZATION, &[gpu], files.number("gpu_busy_percent"));
     percent(
         out,

@@ -99,6 +99,27 @@ fn a_table_that_ends_early_is_said_so_and_the_single_files_are_read() {
     assert_eq!(node.value(&m::ENERGY, &[GPU]), None);
 }
 
+/// The driver returns 0 there: the sensors are those of the first die.
+#[test]
+fn a_second_die_has_no_power_with_its_table_and_without_it() {
+    let mut node = Node::new("mi250x");
+    let second = "GPU-9c1f0a7be35d2402";
+    for state in ["read", "missing"] {
+        node.block.clear();
+        node.devices[1].read(&mut node.block).unwrap();
+        node.block.finish();
+        assert_eq!(node.value(&m::UP, &[second]), Some(Value::U64(1)), "{state}");
+        let powers = node.block.iter().filter(|(series, _)| {
+            [&m::POWER, &n::SOCKET_POWER].contains(&series.metric)
+                && series.labels.first().is_some_and(|gpu| gpu == second)
+        });
+        let powers: Vec<Value> = powers.map(|(_, value)| value).collect();
+        assert_eq!(powers, [Value::Absent; 2], "{state}");
+        let table = node.path("/sys/bus/pci/devices/0000:c6:00.0/gpu_metrics");
+        fs::remove_file(table).unwrap_or_default();
+    }
+}
+
 #[test]
 fn a_driver_that_does_not_answer_is_down_and_nothing_else_is_shown() {
     let mut node = Node::new("mi300x");

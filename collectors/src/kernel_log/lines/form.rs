@@ -152,6 +152,13 @@ mod tests {
                 Some(Some("sda3")),
             ),
             ("* <>: end", "a b c: end", Some(Some("c"))),
+            ("", "x", Some(None)),
+            ("ab*", "ab", Some(None)),
+            ("ab%", "ab", None),
+            ("ab", "a", None),
+            ("aé", "aè", None),
+            ("a*", "aé", Some(None)),
+            ("a*é%", "aé %é7", Some(None)),
         ] {
             assert_eq!(matches(form.as_bytes(), text), want, "{form:?} {text:?}");
         }
