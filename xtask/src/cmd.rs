@@ -1,6 +1,5 @@
 //! Starts programs, and finds files of the repository.
 
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -54,16 +53,15 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// before the whole run is stopped.
 const TESTS: Duration = Duration::from_mins(20);
 
-/// Tests that run at a time for each core: the longest ones wait for processes and timers.
-const TESTS_PER_CORE: usize = 2;
-
-/// Runs `cargo test` with its output shown, for 20 minutes at most.
+/// Runs `cargo test` with its output shown, for 20 minutes at most, and `at_a_time` tests at a time unless RUST_TEST_THREADS is set.
 ///
 /// # Errors
 /// When it cannot be started, does not succeed, or takes longer.
-pub(crate) fn run_tests(command: &mut Command) -> Result<()> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    command.env("RUST_TEST_THREADS", (cores * TESTS_PER_CORE).to_string());
+pub(crate) fn run_tests(command: &mut Command, at_a_time: usize) -> Result<()> {
+    const THREADS: &str = "RUST_TEST_THREADS";
+    if std::env::var_os(THREADS).is_none() {
+        command.env(THREADS, at_a_time.to_string());
+    }
     run_within(TESTS, command)
 }
 
@@ -178,8 +176,8 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
         .into())
 }
 
-/// Builds the program as it is shipped, without the feature that lets tests forge a boot, in the profile that the tests
-/// share. Returns where it lies.
+/// Builds the program without the feature that lets tests forge a boot, as it is shipped, in the profile that the tests
+/// share. The libraries below it have the features of the tests. Returns where it lies.
 ///
 /// # Errors
 /// When cargo fails, or what it built has what only tests may have.

@@ -46,6 +46,9 @@ const OF_EACH_RELEASE: &[&str] = &[
     "straight::",
 ];
 
+/// They mostly wait for processes.
+const AT_A_TIME: usize = 4;
+
 const GROUPS: &[Group] = &[
     Group {
         name: SPINE,
@@ -216,7 +219,7 @@ fn in_root(root: &Root, args: &[&str], names: &[&str], more: &[&str]) -> Result<
     for name in names {
         cmd::require_test(&mut with(&[name], &["--list"])?, name)?;
     }
-    cmd::run_tests(&mut with(names, &[&["--nocapture"], more].concat())?)
+    cmd::run_tests(&mut with(names, &[&["--nocapture"], more].concat())?, AT_A_TIME)
 }
 
 fn run(group: &Group, full: bool) -> Result<()> {
@@ -247,7 +250,7 @@ fn run(group: &Group, full: bool) -> Result<()> {
         // They take a minute each.
         command.arg("--skip=in_full_");
     }
-    cmd::run_tests(&mut command)
+    cmd::run_tests(&mut command, AT_A_TIME)
 }
 
 /// A target that is missing, or that a plain `cargo test` would run, is an error and not an empty success.

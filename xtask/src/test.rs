@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that needs no root, no package and no network.
 
+use std::num::NonZero;
 use std::process::Command;
 
 use anyhow::Result;
@@ -7,6 +8,9 @@ use serde_json::Value;
 
 use crate::stage::Stages;
 use crate::{cmd, e2e, testing};
+
+/// The longest tests wait for timers.
+const TESTS_PER_CORE: usize = 4;
 
 /// Runs the tests, or those whose name contains `filter`.
 pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
@@ -26,7 +30,8 @@ fn run(filter: Option<&str>) -> Result<()> {
         cmd::require_test(workspace()?.args(["--", filter, "--list"]), filter)?;
         command.args(["--", filter]);
     }
-    cmd::run_tests(&mut command)?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    cmd::run_tests(&mut command, cores * TESTS_PER_CORE)?;
     // Its integration tests have built the program beside them.
     testing::require(&cmd::target_dir()?.join("ci/nodewarden"))
 }

@@ -18,7 +18,7 @@ const PARTITIONS: usize = 8 * GPUS;
 const TREE: &str = "amd";
 
 /// Limit of the series of a core page.
-const CORE: usize = 1500;
+const CORE: usize = 400;
 
 /// Measures both.
 ///

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use testkit::daemon::Daemon;
 use testkit::scrape::Scraper;
 use testkit::wait::{self, PATIENCE};
@@ -44,6 +44,7 @@ pub(super) struct Client {
     scraper: Scraper,
     /// That of the collector's series.
     prefix: &'static str,
+    is_whole: Box<dyn Fn(&str) -> bool>,
 }
 
 /// What a scrape costs, with what the daemon does between two of them.
@@ -61,7 +62,7 @@ impl Client {
         recipe: &Recipe,
         cores: &Cores,
         (target, prefix): (&str, &'static str),
-        is_whole: impl Fn(&str) -> bool,
+        is_whole: impl Fn(&str) -> bool + 'static,
     ) -> Result<Self> {
         let cgroup = Cgroup::create(&recipe.name);
         let daemon = Daemon::start(program::placed(&recipe.command, cgroup.as_ref(), cores))?;
@@ -80,6 +81,7 @@ impl Client {
             daemon,
             scraper,
             prefix,
+            is_whole: Box::new(is_whole),
         })
     }
 
@@ -88,12 +90,13 @@ impl Client {
         self.meter.method()
     }
 
-    /// The series of a page.
+    /// The series of a page, which must be whole.
     fn scrape(&mut self) -> Result<usize> {
         let page = self.scraper.scrape(false);
         let page = page
             .with_context(|| format!("{}\n{}", self.name, self.daemon.stderr()))?
             .page;
+        ensure!((self.is_whole)(&page), "{}: not all is shown\n{page}", self.name);
         Ok(page.lines().filter(|l| l.starts_with(self.prefix)).count())
     }
 

@@ -109,7 +109,7 @@ fn start(place: &Place, osts: u32, cores: &Cores) -> Result<Client> {
     let recipe = place.nodewarden(&name, &folder(osts), 0)?;
     let all = format!("lustre_client_targets{{fs=\"scratch\",target_type=\"ost\",state=\"FULL\"}} {osts}\n");
     let page = ("/metrics?tier=detail&collect[]=lustre", "lustre_");
-    Client::start(&recipe, cores, page, |page| page.contains(&all))
+    Client::start(&recipe, cores, page, move |page| page.contains(&all))
 }
 
 /// All of them, in turn. lustre_collector first.

@@ -47,6 +47,10 @@ const DECLARED: &[(&str, &str)] = &[
     ),
     ("agent/src/cli/help.rs", "examples of `nodewarden release`"),
     (
+        "agent/src/cli/status/show/gpus.rs",
+        "a product's name without NVIDIA's",
+    ),
+    (
         "agent/src/cli/why/steps.rs",
         "each vendor's command that resets a GPU",
     ),
@@ -130,10 +134,15 @@ fn places(tokens: TokenStream) -> usize {
             TokenTree::Punct(mark) => {
                 // `#![...]` is an attribute too.
                 after_hash = follows_hash && mark.as_char() == '!';
-                is_test &= mark.as_char() != ';';
+                // The end of an item, of a field or of an arm.
+                is_test &= !matches!(mark.as_char(), ';' | ',');
             }
             TokenTree::Group(group) if follows_hash => {
-                is_test |= group.stream().to_string().replace(' ', "") == "cfg(test)";
+                let text = group.stream().to_string().replace(' ', "");
+                is_test |= text == "cfg(test)";
+                if !is_test && !["doc", "command(", "arg("].iter().any(|of| text.starts_with(of)) {
+                    count += places(group.stream());
+                }
             }
             TokenTree::Group(group) if is_test => {
                 is_test = group.delimiter() != proc_macro2::Delimiter::Brace;
@@ -147,18 +156,21 @@ fn places(tokens: TokenStream) -> usize {
     count
 }
 
+/// Also names like `NvidiaGpu`.
 fn is_name(name: &str) -> bool {
     let mut words = name.split('_');
     words.any(|word| {
-        ["nvidia", "amd", "amdgpu"]
-            .iter()
-            .any(|vendor| word.eq_ignore_ascii_case(vendor))
+        let is_amd = word.eq_ignore_ascii_case("amd") || word.starts_with("Amd");
+        let word = word.to_ascii_lowercase();
+        is_amd || word.contains("nvidia") || word.contains("amdgpu")
     })
 }
 
-/// Texts for people write the vendors in capitals.
+/// Texts for people write the vendors in capitals, among other words.
 fn is_text(literal: &str) -> bool {
-    literal.contains("nvidia") || literal.contains("amdgpu") || literal == "\"amd\""
+    let text = literal.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let is_alone = text.eq_ignore_ascii_case("nvidia") || text.eq_ignore_ascii_case("amd");
+    is_alone || literal.contains("nvidia") || literal.contains("amdgpu")
 }
 
 #[cfg(test)]
@@ -171,6 +183,14 @@ mod tests {
                     const TEXT: &str = \"An NVIDIA or AMD GPU\"; const LOADED: u8 = 1;\n\
                     #[cfg(test)]\nfn of_test() { nvidia(\"nvidia\") }\n#[cfg(test)] mod nvidia;\nconst AMD: &str = \"amd\";\n";
         assert_eq!(places(rust.parse().unwrap()), 5);
+        for (rust, count) in [
+            ("fn f(name: &str) { name.strip_prefix(\"NVIDIA \"); }", 1),
+            ("struct NvidiaGpu; enum E { AmdGpu, Loaded }", 2),
+            ("struct S { #[serde(rename = \"nvidia\")] a: u8 }", 1),
+            ("struct S { #[cfg(test)] nvidia: u8, amd: u8 }", 1),
+        ] {
+            assert_eq!(places(rust.parse().unwrap()), count, "{rust}");
+        }
         assert_eq!(
             places(
                 "mod a { #[cfg(test)] mod tests { fn nvidia() {} } }"
