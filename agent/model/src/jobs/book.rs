@@ -18,7 +18,7 @@ use super::ended::Ended;
 use super::epilog::Epilog;
 use super::line::Line;
 use super::meters::{BLIND, Meters, covers};
-use super::running::{Running, UNREAD};
+use super::running::Running;
 use super::sight::Sight;
 use super::view::JobsView;
 use super::xids::{Candidate, Counts, New, Xids};
@@ -27,6 +27,8 @@ use crate::snapshot::{Presence, Sample, Snapshot};
 
 /// Limit of concurrent jobs.
 const MOST: usize = 4096;
+/// An announced job without a reading for this time is dropped, in seconds.
+const UNREAD: f64 = 30.0;
 /// A folder read this long after its removal was reported still exists, in seconds.
 const AFTER: f64 = 2.0;
 
@@ -65,9 +67,7 @@ impl Book {
             self.close(&job, wall);
         }
         // The report of its folder came after that of its end. A run after that one has a prolog of its own.
-        if start.is_none()
-            && !self.running.contains_key(&job)
-            && self.lines.has_ended_after(&job, wall - UNREAD)
+        if start.is_none() && !self.running.contains_key(&job) && self.lines.epilog_after(&job, wall - UNREAD)
         {
             return;
         }
@@ -99,8 +99,9 @@ impl Book {
         let epilog = Epilog::new(report, wall);
         let job = epilog.job();
         let mut running = self.running.get_mut(&job);
-        if let Some(run) = running.as_deref_mut().filter(|run| epilog.is_of(run)) {
-            run.prolog(epilog.began());
+        if let Some(run) = running.as_deref_mut().filter(|run| epilog.precedes(run, UNREAD)) {
+            run.has_prolog = epilog.began().is_some();
+            run.line.began = epilog.began().unwrap_or(epilog.at());
         }
         let running = running.filter(|run| run.gone.is_none() && epilog.is_surely(run) == Some(true));
         let ended = running.map(|run| {

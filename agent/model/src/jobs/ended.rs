@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::epilog::{Epilog, SAME};
 use super::line::{Line, RESULTS, Unread};
-use super::running::{Running, UNREAD};
+use super::running::Running;
 use super::written::Written;
 use crate::ownership::Gpus;
 
@@ -16,8 +16,7 @@ use crate::ownership::Gpus;
 const MOST: usize = 4096;
 /// Limit of ended jobs that are kept for display.
 const SHOWN: usize = 256;
-/// Time for which a line waits for the epilog of a job that had a prolog, and an epilog for its job, in seconds. One of which only
-/// the folder was reported waits for [`UNREAD`]: its prolog's record may have been gone by then.
+/// Time for which a line waits for the epilog of a job that had a prolog, and an epilog for its job, in seconds.
 const EPILOG: f64 = 600.0;
 /// An epilog runs after the job's processes are gone: a job read this many seconds later still runs.
 const AFTER: f64 = 2.0;
@@ -89,7 +88,7 @@ impl Ended {
     pub(super) fn told(&mut self, epilog: Epilog) {
         let record = epilog.report.record;
         let run = epilog.began().map(|began| (began, epilog.at()));
-        if run.is_some_and(|run| self.written.report(&epilog.job(), run)) {
+        if run.is_some_and(|run| self.written.overlaps(&epilog.job(), run)) {
             self.done.push(record);
         } else if self.epilogs.len() < MOST && self.epilogs.iter().all(|known| known.report.record != record)
         {
@@ -163,17 +162,9 @@ impl Ended {
         if let Some(Waiting { run, .. }) = self.waiting.remove(&job) {
             self.finish(run);
         }
-        if self.is_written(&run) {
-            return;
-        }
         let has_report = self.epilogs.iter().any(|e| e.job() == job && e.is_of(&run));
-        let waits = if has_report || run.has_prolog {
-            Some(EPILOG)
-        } else {
-            run.is_only_told().then_some(UNREAD)
-        };
-        if let Some(waits) = waits {
-            let until = wall + waits;
+        if has_report || run.has_prolog {
+            let until = wall + EPILOG;
             self.waiting.insert(job, Waiting { run, until });
         } else {
             self.write(run.line);
@@ -194,9 +185,6 @@ impl Ended {
 
     /// Closes a line with what is known by now.
     fn finish(&mut self, run: Running) {
-        if self.is_written(&run) {
-            return;
-        }
         let report = self
             .epilogs
             .iter()
@@ -219,18 +207,15 @@ impl Ended {
         if run.has_prolog {
             return self.written.has(job, began);
         }
-        let late = if run.is_only_told() { UNREAD } else { NEAR };
         self.written
-            .has_reported(job, |start, end| start - NEAR <= began && began <= end + late)
+            .has_reported(job, |start, end| start - NEAR <= began && began <= end + NEAR)
     }
 
-    /// Whether a run of this job with a prolog ended after that time: its epilog has reported so, or is waited for.
-    pub(super) fn has_ended_after(&self, job: &str, time: f64) -> bool {
+    /// Whether an epilog has reported that a run of this job ended after that time.
+    pub(super) fn epilog_after(&self, job: &str, time: f64) -> bool {
         let mut pending = self.epilogs.iter();
-        let waiting = self.waiting.get(job).filter(|waiting| waiting.run.has_prolog);
         self.written.has_reported(job, |_, end| end > time)
             || pending.any(|e| e.job() == job && e.at() > time)
-            || waiting.is_some_and(|waiting| waiting.run.line.ended.is_some_and(|ended| ended > time))
     }
 
     /// Number of ended jobs, by result.

@@ -3,7 +3,7 @@
 use collectors::event::JobEnd;
 
 use super::line::{GpuUse, Line};
-use super::running::{Running, UNREAD};
+use super::running::Running;
 use crate::ownership::Evidence;
 
 /// Times no further apart are equal, in seconds.
@@ -46,17 +46,21 @@ impl Epilog {
 
     /// Whether the report belongs to this run of the job: one number may have several runs.
     pub(super) fn is_of(&self, run: &Running) -> bool {
-        self.is_surely(run).unwrap_or_else(|| {
-            // An epilog removes the record of its prolog, and the report of the folder may come later.
-            let late = if run.is_only_told() { UNREAD } else { 0.0 };
-            self.at() + late >= run.line.began
-        })
+        self.is_surely(run).unwrap_or(self.at() >= run.line.began)
     }
 
     /// The same, decided by the start of both prologs if known.
     pub(super) fn is_surely(&self, run: &Running) -> Option<bool> {
         let began = self.began().filter(|_| run.has_prolog)?;
         Some((began - run.line.began).abs() < SAME)
+    }
+
+    /// Whether it removed the record of its prolog shortly before the folder of this run was reported, of which nothing has
+    /// been read: the report of the folder came late.
+    pub(super) fn precedes(&self, run: &Running, seconds: f64) -> bool {
+        let is_unknown = run.subject.is_empty() && !run.has_prolog;
+        let since = run.told.map(|told| told - self.at());
+        is_unknown && since.is_some_and(|since| (0.0..seconds).contains(&since))
     }
 
     /// Names of GPUs that were not found among those of the driver.

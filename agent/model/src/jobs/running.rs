@@ -10,9 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::line::Line;
 use crate::snapshot::Sample;
 
-/// An announced job without a reading for this time is dropped, in seconds.
-pub(super) const UNREAD: f64 = 30.0;
-
 /// A running job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -39,11 +36,6 @@ impl Running {
             self.has_prolog = true;
             self.line.began = start;
         }
-    }
-
-    /// Whether nothing is known but that its folder was reported: its start is that of the report, which may have come late.
-    pub(super) fn is_only_told(&self) -> bool {
-        self.subject.is_empty() && !self.has_prolog
     }
 
     /// A job first seen at that time of the wall clock.
@@ -89,8 +81,7 @@ impl Running {
     pub(super) fn read(&mut self, sample: &Sample<'_>) {
         let (line, value) = (&mut self.line, sample.as_f64());
         match sample.metric {
-            // A reading after its epilog has another one: the prolog's record is gone.
-            m if m == &JOB_START && !self.has_prolog => line.began = value,
+            m if m == &JOB_START => line.began = value,
             m if m == &JOB_CPU => line.cpu_seconds = Some(value),
             m if m == &JOB_MEMORY_PEAK => line.memory_peak_bytes = Some(value),
             m if m == &JOB_OOM_KILLS => line.oom_kills = Some(value),
