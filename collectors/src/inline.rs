@@ -57,7 +57,7 @@ impl<const N: usize> Text<N> {
         str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// Its bytes, which needs no look at each.
+    /// Its bytes, without the check that they are text.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }

@@ -46,7 +46,7 @@ const OF_EACH_RELEASE: &[&str] = &[
     "straight::",
 ];
 
-/// They mostly wait for processes.
+/// Tests at a time: they mostly wait for processes.
 const AT_A_TIME: usize = 4;
 
 const GROUPS: &[Group] = &[

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::stage::Stages;
 use crate::{cmd, e2e, testing};
 
-/// The longest tests wait for timers.
+/// Tests at a time, for each core: the longest ones wait for timers.
 const TESTS_PER_CORE: usize = 4;
 
 /// Runs the tests, or those whose name contains `filter`.

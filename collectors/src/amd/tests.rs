@@ -103,20 +103,34 @@ fn a_table_that_ends_early_is_said_so_and_the_single_files_are_read() {
 #[test]
 fn a_second_die_has_no_power_with_its_table_and_without_it() {
     let mut node = Node::new("mi250x");
-    let second = "GPU-9c1f0a7be35d2402";
-    for state in ["read", "missing"] {
+    let dies = ["GPU-9c1f0a7be35d2401", "GPU-9c1f0a7be35d2402"];
+    for has_table in [true, false] {
         node.block.clear();
-        node.devices[1].read(&mut node.block).unwrap();
+        for (die, pci) in ["0000:c1:00.0", "0000:c6:00.0"].iter().enumerate() {
+            if !has_table {
+                fs::remove_file(node.path(&format!("/sys/bus/pci/devices/{pci}/gpu_metrics"))).unwrap();
+            }
+            node.devices[die].read(&mut node.block).unwrap();
+        }
         node.block.finish();
-        assert_eq!(node.value(&m::UP, &[second]), Some(Value::U64(1)), "{state}");
-        let powers = node.block.iter().filter(|(series, _)| {
-            [&m::POWER, &n::SOCKET_POWER].contains(&series.metric)
-                && series.labels.first().is_some_and(|gpu| gpu == second)
-        });
-        let powers: Vec<Value> = powers.map(|(_, value)| value).collect();
-        assert_eq!(powers, [Value::Absent; 2], "{state}");
-        let table = node.path("/sys/bus/pci/devices/0000:c6:00.0/gpu_metrics");
-        fs::remove_file(table).unwrap_or_default();
+        let powers = dies.map(|die| node.value(&m::POWER, &[die]));
+        assert_eq!(
+            powers,
+            [Some(Value::F64(412.0)), Some(Value::Absent)],
+            "{has_table}"
+        );
+        assert_eq!(
+            node.value(&n::SOCKET_POWER, &[dies[0], "average"]),
+            Some(Value::F64(412.0))
+        );
+        let of_second = |s: &crate::Series| {
+            s.metric == &n::SOCKET_POWER && s.labels.first().is_some_and(|gpu| gpu == dies[1])
+        };
+        let numbers = node
+            .block
+            .iter()
+            .filter(|(s, value)| of_second(s) && *value != Value::Absent);
+        assert_eq!(numbers.count(), 0, "{has_table}");
     }
 }
 
