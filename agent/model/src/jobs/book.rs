@@ -10,7 +10,7 @@ use std::time::Duration;
 use collectors::event::JobEnd;
 use collectors::slurm::cgroup::JobName;
 use collectors::slurm::hook::RecordId;
-use collectors::slurm::metrics::JOB_INFO;
+use collectors::slurm::metrics::{JOB_INFO, JOB_PROLOG};
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
@@ -18,7 +18,7 @@ use super::ended::Ended;
 use super::epilog::Epilog;
 use super::line::Line;
 use super::meters::{BLIND, Meters, covers};
-use super::running::Running;
+use super::running::{Running, UNREAD};
 use super::sight::Sight;
 use super::view::JobsView;
 use super::xids::{Candidate, Counts, New, Xids};
@@ -27,8 +27,6 @@ use crate::snapshot::{Presence, Sample, Snapshot};
 
 /// Limit of concurrent jobs.
 const MOST: usize = 4096;
-/// An announced job without a reading for this time is dropped, in seconds.
-const UNREAD: f64 = 30.0;
 /// A folder read this long after its removal was reported still exists, in seconds.
 const AFTER: f64 = 2.0;
 
@@ -67,16 +65,18 @@ impl Book {
             self.close(&job, wall);
         }
         // The report of its folder came after that of its end. A run after that one has a prolog of its own.
-        if start.is_none() && !self.running.contains_key(&job) && self.lines.epilog_after(&job, wall - UNREAD)
+        if start.is_none()
+            && !self.running.contains_key(&job)
+            && self.lines.takes_folder(&job, wall - UNREAD, wall)
         {
             return;
         }
         if self.running.len() < MOST {
             let running = self.running.entry(job.clone()).or_insert_with(|| Running {
                 folder: folder.to_owned(),
-                told: Some(wall),
                 ..Running::new(&job, wall)
             });
+            running.told.get_or_insert(wall);
             running.prolog(start);
         }
     }
@@ -99,9 +99,8 @@ impl Book {
         let epilog = Epilog::new(report, wall);
         let job = epilog.job();
         let mut running = self.running.get_mut(&job);
-        if let Some(run) = running.as_deref_mut().filter(|run| epilog.precedes(run, UNREAD)) {
-            run.has_prolog = epilog.began().is_some();
-            run.line.began = epilog.began().unwrap_or(epilog.at());
+        if let Some(run) = running.as_deref_mut().filter(|run| epilog.is_of(run)) {
+            run.prolog(epilog.began());
         }
         let running = running.filter(|run| run.gone.is_none() && epilog.is_surely(run) == Some(true));
         let ended = running.map(|run| {
@@ -214,16 +213,20 @@ impl Book {
     /// Takes the readings of jobs. Returns earlier runs whose numbers now belong to other jobs.
     fn see(&mut self, sight: &Sight<'_>, at: Duration, wall: f64) -> Vec<Running> {
         let mut replaced = Vec::new();
-        let mut seen = BTreeMap::new();
-        for (job, sample) in sight.samples().filter(|(_, s)| s.metric == &JOB_INFO) {
-            if let Some(earlier) = self.seen(job, sample, at, wall) {
+        let (mut seen, mut recorded) = (BTreeMap::new(), BTreeSet::new());
+        for (job, sample) in sight.samples() {
+            if sample.metric == &JOB_PROLOG {
+                recorded.insert(job);
+            } else if sample.metric == &JOB_INFO
+                && let Some(earlier) = self.seen(job, sample, at, wall)
+            {
                 replaced.extend(earlier);
                 seen.insert(job, wall - sample.age.as_secs_f64());
             }
         }
         for (job, sample) in sight.samples().filter(|(job, _)| seen.contains_key(job)) {
             if let Some(running) = self.running.get_mut(job) {
-                running.read(sample);
+                running.read(sample, recorded.contains(job));
             }
         }
         for (job, running) in &mut self.running {
@@ -261,11 +264,16 @@ impl Book {
         if !self.running.contains_key(job) && self.running.len() >= MOST {
             return None;
         }
+        let read = wall - sample.age.as_secs_f64();
+        let lines = &mut self.lines;
         let running = self.running.entry(job.to_owned());
-        let running = running.or_insert_with(|| Running::new(job, wall));
+        let running = running.or_insert_with(|| {
+            lines
+                .take_back(job, read)
+                .unwrap_or_else(|| Running::new(job, wall))
+        });
         subject.clone_into(&mut running.subject);
         running.since.get_or_insert(at);
-        let read = wall - sample.age.as_secs_f64();
         running.gone = running.gone.filter(|gone| read <= gone + AFTER);
         running.named(sample);
         Some(earlier)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::epilog::{Epilog, SAME};
 use super::line::{Line, RESULTS, Unread};
-use super::running::Running;
+use super::running::{Running, UNREAD};
 use super::written::Written;
 use crate::ownership::Gpus;
 
@@ -16,13 +16,11 @@ use crate::ownership::Gpus;
 const MOST: usize = 4096;
 /// Limit of ended jobs that are kept for display.
 const SHOWN: usize = 256;
-/// Time for which a line waits for the epilog of a job that had a prolog, and an epilog for its job, in seconds.
+/// Time for which a line waits for the epilog of a job that had a prolog, and an epilog for its job, in seconds. One of which only
+/// the folder was reported waits for [`UNREAD`]: its prolog's record may have been gone by then.
 const EPILOG: f64 = 600.0;
 /// An epilog runs after the job's processes are gone: a job read this many seconds later still runs.
 const AFTER: f64 = 2.0;
-/// The start of a run as read from its cgroup is rounded, and may precede its prolog by some of this, in seconds. Slurm
-/// waits longer before it runs a job again.
-const NEAR: f64 = 1.0;
 /// A job that was not seen this many seconds after its epilog reported is not seen any more: readings that were under
 /// way have come back.
 const UNSEEN: f64 = 0.2;
@@ -74,7 +72,7 @@ impl Ended {
         unwritten.drain(..written);
         self.last.extend(lines);
         self.last.extend(unwritten.iter().cloned());
-        self.last.iter().for_each(|line| self.written.add(line));
+        self.last.iter().for_each(|line| self.written.remember(line));
         self.closed.extend(unwritten);
         self.shorten();
     }
@@ -88,7 +86,7 @@ impl Ended {
     pub(super) fn told(&mut self, epilog: Epilog) {
         let record = epilog.report.record;
         let run = epilog.began().map(|began| (began, epilog.at()));
-        if run.is_some_and(|run| self.written.overlaps(&epilog.job(), run)) {
+        if run.is_some_and(|run| self.written.report(&epilog.job(), run)) {
             self.done.push(record);
         } else if self.epilogs.len() < MOST && self.epilogs.iter().all(|known| known.report.record != record)
         {
@@ -120,11 +118,11 @@ impl Ended {
                 .waiting
                 .get(&job)
                 .filter(|waiting| epilog.is_of(&waiting.run));
-            if let Some(line) = waits.map(|waiting| &waiting.run.line) {
-                if epilog.is_ready(line, wall) {
-                    let line = epilog.complete(line.clone(), self.since);
+            if let Some(waiting) = waits {
+                if epilog.is_ready(&waiting.run.line, wall) {
+                    let run = waiting.run.clone();
                     self.waiting.remove(&job);
-                    self.write(line);
+                    self.write(run, Some(&epilog));
                 } else {
                     self.epilogs.push(epilog);
                 }
@@ -132,8 +130,10 @@ impl Ended {
             }
             let waited = wall - epilog.told;
             let runs = running.get(&job).is_some_and(|run| epilog.is_of(run));
-            match epilog.line(self.since).filter(|_| !runs) {
-                Some(line) if waited >= UNSEEN && epilog.is_ready(&Line::default(), wall) => self.write(line),
+            match epilog.run().filter(|_| !runs) {
+                Some(run) if waited >= UNSEEN && epilog.is_ready(&run.line, wall) => {
+                    self.write(run, Some(&epilog));
+                }
                 None if !runs && waited >= EPILOG => self.done.push(epilog.report.record),
                 _ => self.epilogs.push(epilog),
             }
@@ -163,12 +163,28 @@ impl Ended {
             self.finish(run);
         }
         let has_report = self.epilogs.iter().any(|e| e.job() == job && e.is_of(&run));
-        if has_report || run.has_prolog {
-            let until = wall + EPILOG;
+        let waits = if self.is_written(&run) {
+            None
+        } else if has_report || run.has_prolog {
+            Some(EPILOG)
+        } else {
+            run.is_only_told().then_some(UNREAD)
+        };
+        if let Some(waits) = waits {
+            let until = wall + waits;
             self.waiting.insert(job, Waiting { run, until });
         } else {
-            self.write(run.line);
+            self.write(run, None);
         }
+    }
+
+    /// Takes a run back that seemed to be over without a reading, of which one came back that was made at that time.
+    pub(super) fn take_back(&mut self, job: &str, read: f64) -> Option<Running> {
+        let is_its = |run: &Running| run.is_only_told() && run.gone.is_none_or(|gone| read <= gone + AFTER);
+        self.waiting.get(job).filter(|waiting| is_its(&waiting.run))?;
+        let mut run = self.waiting.remove(job)?.run;
+        run.line.ended = None;
+        Some(run)
     }
 
     /// Closes lines whose epilog has not reported in time.
@@ -189,10 +205,8 @@ impl Ended {
             .epilogs
             .iter()
             .position(|e| e.job() == run.line.job && e.is_of(&run));
-        match report.map(|at| self.epilogs.remove(at)) {
-            Some(epilog) => self.write(epilog.complete(run.line, self.since)),
-            None => self.write(run.line),
-        }
+        let report = report.map(|at| self.epilogs.remove(at));
+        self.write(run, report.as_ref());
     }
 
     /// Lines that wait for an epilog.
@@ -200,22 +214,26 @@ impl Ended {
         self.waiting.values().map(|waiting| &waiting.run.line)
     }
 
-    /// Whether a run has its line already. Without its prolog's record, which its epilog removes, it is known by a start
-    /// within the time of that line.
+    /// Whether a run has its line already.
     pub(super) fn is_written(&self, run: &Running) -> bool {
-        let (job, began) = (&run.line.job, run.line.began);
-        if run.has_prolog {
-            return self.written.has(job, began);
-        }
-        self.written
-            .has_reported(job, |start, end| start - NEAR <= began && began <= end + NEAR)
+        self.written.find(run, run.known_prolog()).is_some()
     }
 
-    /// Whether an epilog has reported that a run of this job ended after that time.
-    pub(super) fn epilog_after(&self, job: &str, time: f64) -> bool {
-        let mut pending = self.epilogs.iter();
-        self.written.has_reported(job, |_, end| end > time)
-            || pending.any(|e| e.job() == job && e.at() > time)
+    /// Whether the report of a folder that comes now, and nothing of a prolog, is that of a run of this job that ended after
+    /// that time: no report of its folder has come yet, or an epilog has reported its end.
+    pub(super) fn takes_folder(&mut self, job: &str, time: f64, wall: f64) -> bool {
+        if let Some(known) = self.written.untold_after(job, time) {
+            known.was_told = true;
+            return true;
+        }
+        let is_its = |run: &Running| run.has_prolog || run.told.is_none();
+        let ended_after = |run: &Running| run.line.ended.is_some_and(|ended| ended > time);
+        let waiting = self.waiting.get_mut(job).map(|waiting| &mut waiting.run);
+        if let Some(run) = waiting.filter(|run| is_its(run) && ended_after(run)) {
+            run.told = Some(wall);
+            return true;
+        }
+        self.epilogs.iter().any(|e| e.job() == job && e.at() > time)
     }
 
     /// Number of ended jobs, by result.
@@ -235,11 +253,23 @@ impl Ended {
         std::mem::take(&mut self.done)
     }
 
-    fn write(&mut self, mut line: Line) {
-        let count = self.results.entry(line.result().to_owned()).or_default();
-        *count = count.saturating_add(1);
-        // The totals from before a crash may still have a run whose line was written.
-        if self.written.has(&line.job, line.began) {
+    /// Writes the line of a run, completed by the report of its epilog, unless it has one.
+    fn write(&mut self, run: Running, epilog: Option<&Epilog>) {
+        let prolog = epilog.and_then(Epilog::began).or(run.known_prolog());
+        let known = self.written.find(&run, prolog);
+        let was_told = run.told.is_some();
+        let mut line = match epilog {
+            Some(epilog) => epilog.complete(run.line, self.since),
+            None => run.line,
+        };
+        let known = known.and_then(|at| self.written.get_mut(at));
+        // The totals from before a crash may still have a run whose line was written, and lack its result.
+        if known.as_ref().is_none_or(|known| !known.is_counted) {
+            let count = self.results.entry(line.result().to_owned()).or_default();
+            *count = count.saturating_add(1);
+        }
+        if let Some(known) = known {
+            known.is_counted = true;
             self.done.extend(line.record);
             return;
         }
@@ -251,7 +281,7 @@ impl Ended {
                 Unread::NoReading
             });
         }
-        self.written.add(&line);
+        self.written.add(&line, prolog, was_told);
         let line = Arc::new(line);
         self.closed.push(Arc::clone(&line));
         self.last.push_back(line);

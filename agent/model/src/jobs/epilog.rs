@@ -3,7 +3,7 @@
 use collectors::event::JobEnd;
 
 use super::line::{GpuUse, Line};
-use super::running::Running;
+use super::running::{Running, UNREAD};
 use crate::ownership::Evidence;
 
 /// Times no further apart are equal, in seconds.
@@ -46,21 +46,17 @@ impl Epilog {
 
     /// Whether the report belongs to this run of the job: one number may have several runs.
     pub(super) fn is_of(&self, run: &Running) -> bool {
-        self.is_surely(run).unwrap_or(self.at() >= run.line.began)
+        self.is_surely(run).unwrap_or_else(|| {
+            // An epilog removes the record of its prolog, and the report of the folder may come later.
+            let late = if run.is_only_told() { UNREAD } else { 0.0 };
+            self.at() + late >= run.line.began
+        })
     }
 
     /// The same, decided by the start of both prologs if known.
     pub(super) fn is_surely(&self, run: &Running) -> Option<bool> {
         let began = self.began().filter(|_| run.has_prolog)?;
         Some((began - run.line.began).abs() < SAME)
-    }
-
-    /// Whether it removed the record of its prolog shortly before the folder of this run was reported, of which nothing has
-    /// been read: the report of the folder came late.
-    pub(super) fn precedes(&self, run: &Running, seconds: f64) -> bool {
-        let is_unknown = run.subject.is_empty() && !run.has_prolog;
-        let since = run.told.map(|told| told - self.at());
-        is_unknown && since.is_some_and(|since| (0.0..seconds).contains(&since))
     }
 
     /// Names of GPUs that were not found among those of the driver.
@@ -73,14 +69,12 @@ impl Epilog {
         !line.gpus.is_empty() || self.unfound().is_none() || wall - self.told >= PATIENCE
     }
 
-    /// The line of a job that was never seen. `None`: its start is unknown. `since`: as for [`Self::complete`].
-    pub(super) fn line(&self, since: f64) -> Option<Line> {
-        let line = Line {
-            job: self.job(),
-            began: self.began()?,
-            ..Line::default()
-        };
-        Some(self.complete(line, since))
+    /// The run of a job that was never seen. `None`: its start is unknown.
+    pub(super) fn run(&self) -> Option<Running> {
+        Some(Running {
+            has_prolog: true,
+            ..Running::new(&self.job(), self.began()?)
+        })
     }
 
     /// Fills in what a line lacks. `since`: when the daemon started.

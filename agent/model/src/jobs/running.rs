@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use collectors::slurm::metrics::{
-    JOB_CPU, JOB_FOLDER, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_OWNER, JOB_PROLOG, JOB_START,
-};
+use collectors::slurm::metrics::{JOB_CPU, JOB_FOLDER, JOB_MEMORY_PEAK, JOB_OOM_KILLS, JOB_OWNER, JOB_START};
 use serde::{Deserialize, Serialize};
 
 use super::line::Line;
 use crate::snapshot::Sample;
+
+/// An announced job without a reading for this time is dropped, in seconds.
+pub(super) const UNREAD: f64 = 30.0;
 
 /// A running job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -36,6 +37,16 @@ impl Running {
             self.has_prolog = true;
             self.line.began = start;
         }
+    }
+
+    /// Whether nothing is known but that its folder was reported: its start is that of the report, which may have come late.
+    pub(super) fn is_only_told(&self) -> bool {
+        self.subject.is_empty() && !self.has_prolog
+    }
+
+    /// Start of its prolog, as a Unix time, if that is known.
+    pub(super) fn known_prolog(&self) -> Option<f64> {
+        self.has_prolog.then_some(self.line.began)
     }
 
     /// A job first seen at that time of the wall clock.
@@ -77,18 +88,19 @@ impl Running {
         }
     }
 
-    /// Takes the readings of its cgroup.
-    pub(super) fn read(&mut self, sample: &Sample<'_>) {
+    /// Takes the readings of its cgroup. `has_record`: they came with the record of its prolog.
+    pub(super) fn read(&mut self, sample: &Sample<'_>, has_record: bool) {
         let (line, value) = (&mut self.line, sample.as_f64());
+        self.has_prolog |= has_record;
         match sample.metric {
-            m if m == &JOB_START => line.began = value,
+            // A reading after its epilog has another start: the record is gone.
+            m if m == &JOB_START && (has_record || !self.has_prolog) => line.began = value,
             m if m == &JOB_CPU => line.cpu_seconds = Some(value),
             m if m == &JOB_MEMORY_PEAK => line.memory_peak_bytes = Some(value),
             m if m == &JOB_OOM_KILLS => line.oom_kills = Some(value),
             m if m == &JOB_OWNER => {
                 line.uid = sample.label("uid").and_then(|uid| uid.parse().ok()).or(line.uid)
             }
-            m if m == &JOB_PROLOG => self.has_prolog = true,
             m if m == &JOB_FOLDER => {
                 let folder = sample.label("folder").unwrap_or_default();
                 folder.clone_into(&mut self.folder);

@@ -1,46 +1,134 @@
 //! The runs whose lines are written, so that none is written twice: after a crash a run, or the record of its epilog, may
-//! still be there.
+//! still be there, and its folder, its readings and its epilog may be heard of in any order.
 
 use std::collections::VecDeque;
 
 use super::epilog::SAME;
 use super::line::Line;
+use super::running::{Running, UNREAD};
 
 /// Limit of known runs: far more than end between a line's writing and the removal of its record.
 const MOST: usize = 8192;
+/// The start of a run as read from its cgroup is rounded, and may precede its prolog by some of this, in seconds. Slurm
+/// waits longer before it runs a job again.
+const NEAR: f64 = 1.0;
 
-/// Job, start and end of each, and whether an epilog reported the end; the oldest first.
+/// A run that has a line.
+#[derive(Debug)]
+pub(super) struct Known {
+    job: String,
+    began: f64,
+    ended: f64,
+    is_read: bool,
+    /// Start of its prolog, if that is known: the line may have another one.
+    prolog: Option<f64>,
+    /// An epilog reported its end.
+    by_epilog: bool,
+    /// Its folder was reported, so the next report of one is of another run.
+    pub(super) was_told: bool,
+    /// It is one of the results.
+    pub(super) is_counted: bool,
+}
+
+impl Known {
+    fn starts(&self, time: f64) -> bool {
+        let mut starts = [Some(self.began), self.prolog].into_iter().flatten();
+        starts.any(|start| (start - time).abs() < SAME)
+    }
+
+    /// Whether it is the run that an epilog reports, whose prolog has another start than this line. Runs of one number never
+    /// overlap on a node; what was never read may have been reported late.
+    fn overlaps(&self, (began, ended): (f64, f64)) -> bool {
+        let late = if self.is_read { 0.0 } else { UNREAD };
+        self.prolog.is_none()
+            && self.began <= ended + late
+            && (self.ended >= began && began < self.began + UNREAD)
+    }
+
+    /// Whether a run without its prolog's record, which its epilog removes, is this one: it begins within the time of it.
+    fn contains(&self, run: &Running) -> bool {
+        let late = if run.is_only_told() { UNREAD } else { NEAR };
+        let began = run.line.began;
+        self.by_epilog && self.began - NEAR <= began && began <= self.ended + late
+    }
+}
+
+/// The oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Written(VecDeque<(String, f64, f64, bool)>);
+pub(super) struct Written(VecDeque<Known>);
 
 impl Written {
-    pub(super) fn add(&mut self, line: &Line) {
+    /// A line that an earlier life of the daemon wrote.
+    pub(super) fn remember(&mut self, line: &Line) {
+        self.push(Known {
+            was_told: true,
+            is_counted: false,
+            ..Self::known(line)
+        });
+    }
+
+    /// A line is written now. `prolog`: the start of the run's prolog, if that is known.
+    pub(super) fn add(&mut self, line: &Line, prolog: Option<f64>, was_told: bool) {
+        self.push(Known {
+            prolog,
+            was_told,
+            ..Self::known(line)
+        });
+    }
+
+    fn known(line: &Line) -> Known {
+        Known {
+            job: line.job.clone(),
+            began: line.began,
+            ended: line.ended.unwrap_or(line.began),
+            is_read: line.readings > 0,
+            prolog: None,
+            by_epilog: line.end.is_some(),
+            was_told: false,
+            is_counted: true,
+        }
+    }
+
+    fn push(&mut self, known: Known) {
         if self.0.len() >= MOST {
             self.0.pop_front();
         }
-        let ended = line.ended.unwrap_or(line.began);
+        self.0.push_back(known);
+    }
+
+    /// The line that a run has already. `prolog`: the start of its prolog, if that is known.
+    pub(super) fn find(&self, run: &Running, prolog: Option<f64>) -> Option<usize> {
+        let is_it = |known: &Known| match prolog {
+            Some(start) => known.starts(start),
+            None => known.starts(run.line.began) || known.contains(run),
+        };
         self.0
-            .push_back((line.job.clone(), line.began, ended, line.end.is_some()));
+            .iter()
+            .position(|known| known.job == run.line.job && is_it(known))
     }
 
-    /// Whether the run of this job that began then has a line.
-    pub(super) fn has(&self, job: &str, began: f64) -> bool {
-        let mut runs = self.0.iter();
-        runs.any(|(known, start, ..)| known == job && (start - began).abs() < SAME)
+    /// An epilog reports the end of a run of this job in that time. Whether that run has a line.
+    pub(super) fn report(&mut self, job: &str, run: (f64, f64)) -> bool {
+        let of_job = |is_it: &dyn Fn(&Known) -> bool| self.0.iter().position(|k| k.job == job && is_it(k));
+        let at = of_job(&|known| known.starts(run.0)).or_else(|| of_job(&|known| known.overlaps(run)));
+        let known = at.and_then(|at| self.0.get_mut(at));
+        known
+            .map(|known| {
+                known.prolog = Some(run.0);
+                known.by_epilog = true;
+            })
+            .is_some()
     }
 
-    /// Whether a run of this job in that time has a line: runs of one number never overlap on a node, and a line without
-    /// a prolog's record has another start.
-    pub(super) fn overlaps(&self, job: &str, (began, ended): (f64, f64)) -> bool {
-        let mut runs = self.0.iter();
-        self.has(job, began)
-            || runs.any(|(known, start, end, _)| known == job && *start <= ended && *end >= began)
+    /// The last run of this job that ended after that time and whose folder's report may still come.
+    pub(super) fn untold_after(&mut self, job: &str, time: f64) -> Option<&mut Known> {
+        let mut runs = self.0.iter_mut().rev();
+        runs.find(|known| known.job == job && known.ended > time && (known.by_epilog || !known.was_told))
     }
 
-    /// Whether an epilog reported the end of a run of this job that has a line: the run's start and end are given.
-    pub(super) fn has_reported(&self, job: &str, is_meant: impl Fn(f64, f64) -> bool) -> bool {
-        let mut runs = self.0.iter();
-        runs.any(|(known, start, end, by_epilog)| known == job && *by_epilog && is_meant(*start, *end))
+    /// The run at this place.
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Known> {
+        self.0.get_mut(at)
     }
 }
 
@@ -48,32 +136,59 @@ impl Written {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_run_is_known_by_number_and_start_and_a_report_of_it_by_its_time_too() {
-        let mut written = Written::default();
-        let line = |job: &str, began: f64, ended: f64| Line {
+    fn line(job: &str, began: f64, ended: f64) -> Line {
+        Line {
             job: job.to_owned(),
             began,
             ended: Some(ended),
+            readings: 1,
             ..Line::default()
-        };
-        written.add(&line("7", 100.0, 200.0));
+        }
+    }
+
+    fn has(written: &Written, job: &str, began: f64) -> bool {
+        written.find(&Running::new(job, began), Some(began)).is_some()
+    }
+
+    #[test]
+    fn a_run_is_known_by_its_number_and_start() {
+        let mut written = Written::default();
+        written.add(&line("7", 100.0, 200.0), None, true);
         assert_eq!(
-            [("7", 100.0005), ("7", 150.0), ("8", 100.0)].map(|(job, began)| written.has(job, began)),
+            [("7", 100.0005), ("7", 150.0), ("8", 100.0)].map(|(job, began)| has(&written, job, began)),
             [true, false, false]
         );
+        for n in 0..MOST {
+            written.add(&line("9", n as f64, n as f64), None, true);
+        }
+        assert!(!has(&written, "7", 100.0), "the oldest are forgotten");
+    }
+
+    #[test]
+    fn the_report_of_an_epilog_belongs_to_the_line_of_its_time_and_both_starts_are_known_then() {
         for (job, run, is_known) in [
             ("7", (99.0, 199.0), true),
-            ("7", (150.0, 300.0), true),
+            ("7", (110.0, 300.0), true),
             ("7", (200.5, 300.0), false),
             ("7", (50.0, 99.5), false),
+            // Its worker hung, so its line ends late: the next run is not part of it.
+            ("7", (150.0, 180.0), false),
             ("8", (99.0, 199.0), false),
         ] {
-            assert_eq!(written.overlaps(job, run), is_known, "{job} {run:?}");
+            let mut written = Written::default();
+            written.add(&line("7", 100.0, 200.0), None, true);
+            assert_eq!(written.report(job, run), is_known, "{job} {run:?}");
+            assert_eq!(has(&written, job, run.0), is_known, "{job} {run:?}");
+            assert!(has(&written, "7", 100.0));
         }
-        for n in 0..MOST {
-            written.add(&line("9", n as f64, n as f64));
-        }
-        assert!(!written.has("7", 100.0), "the oldest are forgotten");
+    }
+
+    #[test]
+    fn a_line_whose_prolog_is_known_has_no_other() {
+        let mut written = Written::default();
+        written.add(&line("7", 100.0, 200.0), Some(100.0), true);
+        written.add(&line("7", 195.0, 300.0), None, true);
+        assert!(written.report("7", (193.0, 299.0)));
+        assert!(!written.report("7", (120.0, 190.0)));
     }
 }

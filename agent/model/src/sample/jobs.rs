@@ -143,12 +143,12 @@ impl Node {
             let mut state = sample::device(&format!("job_{number}:{}", job.life), |b: &mut Block| {
                 b.info(&JOB_INFO, &[number, "1000", "proja", "", "", "", ""]);
                 b.info(&JOB_FOLDER, &[number, &format!("job_{number}")]);
-                b.f64(&JOB_START, &[number], job.began);
-                b.f64(&JOB_CPU, &[number], 1.5);
-                b.u64(&JOB_MEMORY_PEAK, &[number], 4096);
                 if self.has_prolog {
                     b.info(&JOB_PROLOG, &[number]);
                 }
+                b.f64(&JOB_START, &[number], job.began);
+                b.f64(&JOB_CPU, &[number], 1.5);
+                b.u64(&JOB_MEMORY_PEAK, &[number], 4096);
                 b.info(&JOB_DEVICES, &[number, job.evidence.map_or("", |_| "none")]);
                 b.maybe_u64(&JOB_PARTS, &[number], job.parts.map(u64::from));
                 for device in &job.devices {
