@@ -35,7 +35,7 @@ const ARGS: &[&str] = &[
 ];
 
 /// A running browser with a profile of its own.
-pub(super) struct Chromium {
+pub(crate) struct Chromium {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
@@ -44,7 +44,7 @@ pub(super) struct Chromium {
 }
 
 impl Chromium {
-    pub(super) fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let profile = tempfile::Builder::new().prefix("nodewarden-browser-").tempdir()?;
         let mut command = cmd::program("sh", &["-c", START, "chromium"]);
         command

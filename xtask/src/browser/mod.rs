@@ -12,8 +12,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail, ensure};
 
 use crate::{cmd, deps};
-use chromium::Chromium;
+pub(crate) use chromium::Chromium;
 use node::{Node, STATES, State};
+pub(crate) use page::scripted;
 use page::{Look, STILL, VIEWS, View};
 
 /// The list of runbooks.

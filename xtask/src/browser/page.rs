@@ -127,6 +127,35 @@ pub(super) fn look(
     })
 }
 
+/// Replaces the page at an address by another one, runs a script in it, and takes a picture of all of it. Returns the value of the
+/// expression, and the errors on the console.
+///
+/// # Errors
+/// When the browser ends, or the script fails.
+pub(crate) fn scripted(
+    browser: &mut Chromium,
+    url: &str,
+    html: &str,
+    script: &str,
+    expression: &str,
+    picture: &Path,
+) -> Result<(Value, Vec<String>)> {
+    let mut tab = browser.tab()?;
+    // Grafana's tables draw the rows that are in view.
+    load(&mut tab, url, &View::new((DESK.0, 2400), "light"))?;
+    tab.call("Emulation.setScriptExecutionDisabled", &json!({"value": false}))?;
+    let html = serde_json::to_string(html)?;
+    tab.evaluate(&format!(
+        "document.open();document.write({html});document.close()"
+    ))?;
+    tab.evaluate(script)?;
+    let value = tab.evaluate(expression)?;
+    screenshot(&mut tab, picture)?;
+    let errors = errors(&tab);
+    tab.close()?;
+    Ok((value, errors))
+}
+
 fn load(tab: &mut Tab<'_>, url: &str, view: &View) -> Result<()> {
     for domain in ["Page", "Runtime", "Log", "Network"] {
         tab.call(&format!("{domain}.enable"), &json!({}))?;

@@ -118,7 +118,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     description: "Number of each Xid since the start of nodewarden, if it occurred in the selected time.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 24,
                     queries: &[(
                         "gpu_xid_errors_total{%n} and on (cluster, instance, gpu, xid) gpu_xid_last_timestamp_seconds{%n} > time() - $__range_s",
                         "errors",
@@ -129,7 +129,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     description: "Over the lifetime of each GPU, where there are some.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 24,
                     queries: &[(
                         "gpu_ecc_errors_total{%n,kind=\"uncorrected\",scope=\"aggregate\"} > 0",
                         "errors",
@@ -140,7 +140,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     description: "GPUs with a row remapping that needs a reset, or whose driver asks for a recovery action: 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX, 6 reset the bus, 7 reboot the system.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 24,
                     queries: &[(
                         "label_replace(gpu_row_remap_pending{%n} == 1, \"cause\", \"row remapping\", \"\", \"\") or label_replace(gpu_recovery_action{%n} > 0, \"cause\", \"recovery action\", \"\", \"\")",
                         "value",
@@ -151,7 +151,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     description: "Errors in the selected time.",
                     unit: "short",
                     kind: Kind::Table,
-                    width: 12,
+                    width: 24,
                     queries: &[(
                         "round(sum by (cluster, instance, gpu, kind) (increase(gpu_nvlink_errors_total{%n}[$__range]))) > 0",
                         "errors",
@@ -408,7 +408,10 @@ pub(super) static JOB: Dashboard = Dashboard {
                     unit: "bytes",
                     kind: Kind::Lines,
                     width: 8,
-                    queries: &[("slurm_job_memory_bytes{%c,jobid=~\"$jobid\"}", "{{instance}}")],
+                    queries: &[(
+                        "sum by (cluster, instance) (slurm_job_memory_bytes{%c,jobid=~\"$jobid\"})",
+                        "{{instance}}",
+                    )],
                 },
                 Panel {
                     title: "Processor cores",
@@ -417,7 +420,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "rate(slurm_job_cpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])",
+                        "sum by (cluster, instance) (rate(slurm_job_cpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
                         "{{instance}}",
                     )],
                 },

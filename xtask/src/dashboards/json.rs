@@ -70,7 +70,6 @@ fn variables(of: &Dashboard) -> Vec<Value> {
         "label": "Data source",
         "type": "datasource",
         "query": "prometheus",
-        "current": {},
         "hide": 0,
         "includeAll": false,
         "multi": false,
@@ -85,9 +84,7 @@ fn variables(of: &Dashboard) -> Vec<Value> {
             "type": "query",
             "datasource": source(),
             "query": { "query": query, "refId": "variable" },
-            "definition": query,
-            "current": {},
-            "hide": 0,
+                "hide": 0,
             "includeAll": true,
             "allValue": ".*",
             "multi": true,
@@ -243,12 +240,19 @@ fn defaults(panel: &Panel) -> Value {
     if let Kind::Stat(Some(bad)) = panel.kind {
         steps.push(json!({ "color": "red", "value": bad }));
     }
+    let is_table = panel.kind == Kind::Table;
     let mut defaults = json!({
-        "unit": panel.unit,
+        // Grafana reads the labels of a table as dates where its unit is one: only the value has that.
+        "unit": if is_table { "short" } else { panel.unit },
         "thresholds": { "mode": "absolute", "steps": steps },
         "color": { "mode": if panel.kind == Kind::Lines { "palette-classic" } else { "thresholds" } },
-        "noValue": "no data",
     });
+    if is_table {
+        defaults["custom"] = json!({ "minWidth": LEAST_WIDTH });
+    } else {
+        // In a table an empty label would show it too.
+        defaults["noValue"] = json!("no data");
+    }
     if let Kind::Word(words) = panel.kind {
         let word = |(index, (number, text, color)): (usize, &(u8, &str, &str))| {
             (
@@ -285,18 +289,24 @@ fn defaults(panel: &Panel) -> Value {
 }
 
 /// Pixels of columns: Grafana's are equal and not below 150, which cuts UUIDs and hides the last columns.
-const WIDTHS: [(&str, u32); 10] = [
+const WIDTHS: [(&str, u32); 14] = [
     ("cluster", 90),
     ("instance", 120),
-    ("subject_kind", 110),
-    ("subject", 350),
-    ("gpu", 350),
-    ("index", 70),
-    ("name", 220),
-    ("driver", 110),
-    ("vendor", 90),
+    ("subject_kind", 150),
+    ("subject", 340),
+    ("gpu", 340),
+    ("index", 60),
+    ("name", 190),
+    ("driver", 100),
+    ("vendor", 80),
     ("xid", 70),
+    ("architecture", 100),
+    ("part", 130),
+    ("pci", 120),
+    ("serial", 130),
 ];
+/// Of other columns, which share what is left.
+const LEAST_WIDTH: u32 = 70;
 
 /// The palette's are green, yellow, blue.
 const VERDICTS: [(&str, &str); 3] = [("healthy", "green"), ("unhealthy", "red"), ("unknown", "orange")];
@@ -330,6 +340,10 @@ fn overrides(panel: &Panel) -> Value {
         }]
     }]);
     if let Some(list) = list.as_array_mut() {
+        list.push(json!({
+            "matcher": { "id": "byName", "options": "Value" },
+            "properties": [{ "id": "unit", "value": panel.unit }]
+        }));
         list.extend(WIDTHS.map(|(name, width)| {
             json!({
                 "matcher": { "id": "byName", "options": name },
@@ -370,6 +384,18 @@ mod tests {
             (&json!(0), &Value::Null)
         );
         assert_eq!(of("celsius")["axisSoftMin"], Value::Null);
+    }
+
+    /// Grafana shows labels as dates, and empty ones as what stands for no value, where these are of the whole table.
+    #[test]
+    fn in_a_table_the_unit_is_that_of_the_value_alone() {
+        let config = &shown(&panel(Kind::Table, "dateTimeFromNow"), 1, [0, 0, 6, 4])["fieldConfig"];
+        assert_eq!(config["defaults"]["unit"], json!("short"));
+        assert_eq!(config["defaults"]["noValue"], Value::Null);
+        let unit = json!([{ "id": "unit", "value": "dateTimeFromNow" }]);
+        let overrides = config["overrides"].as_array().unwrap();
+        let of_value = overrides.iter().find(|o| o["matcher"]["options"] == "Value");
+        assert_eq!(of_value.unwrap()["properties"], unit);
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn queries() -> Result<Vec<Query>> {
         let uid = dashboard.uid;
         let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
         for variable in array(&file["templating"]["list"]) {
-            if let Some(definition) = variable["definition"].as_str() {
+            if let Some(definition) = variable["query"]["query"].as_str() {
                 list.push(Query {
                     place: format!("{uid}, variable {}", text(&variable["name"])),
                     ask: values(definition)?,
@@ -184,6 +184,15 @@ pub(crate) fn problems(prometheus: &Prometheus) -> Result<(usize, Vec<String>)> 
         }
     }
     Ok((queries.len(), problems))
+}
+
+/// Whether a query of a panel may have no answer.
+pub(super) fn may_be_empty(uid: &str, row: &str, title: &str) -> bool {
+    let place = format!("{uid}, {row}, {title}");
+    EMPTY.iter().any(|empty| {
+        let rest = empty.place.strip_prefix(&place);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+    })
 }
 
 /// Fails for an entry of the list of empty queries that names no query, or several, and for one that stands there twice.

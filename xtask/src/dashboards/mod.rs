@@ -9,6 +9,7 @@ mod gpu;
 mod json;
 mod live;
 mod node;
+mod pictures;
 mod recipes;
 mod storage;
 
@@ -20,6 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{cmd, deps};
 
 pub(crate) use live::problems;
+pub(crate) use pictures::draw;
 
 /// A dashboard.
 struct Dashboard {

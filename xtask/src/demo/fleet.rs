@@ -3,9 +3,10 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -199,12 +200,15 @@ pub(super) fn print_where_to_look(nodes: &[Node], config: &TempDir) {
     println!("\nTheir time runs from now on. Ctrl-C ends them and removes their files.\n");
 }
 
-/// What `--check` looks at: each fault is an incident, and every query of the dashboards and of promql.md has an answer.
+/// What `--check` looks at: each fault is an incident, every query of the dashboards and of promql.md has an answer, and every panel
+/// is drawn.
 pub(super) struct Check {
     /// `None` until the first look.
     prometheus: Option<Prometheus>,
     /// When the queries are asked again.
     next: Duration,
+    /// Draws the panels, while the nodes go on.
+    drawing: Option<JoinHandle<Result<usize>>>,
 }
 
 impl Check {
@@ -212,6 +216,7 @@ impl Check {
         Self {
             prometheus: None,
             next: Duration::ZERO,
+            drawing: None,
         }
     }
 
@@ -221,6 +226,14 @@ impl Check {
             self.prometheus = Some(scraper(nodes)?);
         }
         let prometheus = self.prometheus.as_ref().context("no Prometheus")?;
+        if let Some(drawing) = self.drawing.take_if(|drawing| drawing.is_finished()) {
+            let drawn = drawing.join().map_err(|_| anyhow!("drawing panicked"))??;
+            println!("checked: {drawn} panels drawn");
+            return Ok(true);
+        }
+        if self.drawing.is_some() {
+            return Ok(false);
+        }
         let last = nodes.iter().map(Node::length).max().unwrap_or_default();
         let late = at > last + PATIENCE;
         let waiting = without_incident(nodes)?;
@@ -244,7 +257,9 @@ impl Check {
             "\nchecked: {} nodes, an incident on each with a fault and on no other; {queries} queries of the dashboards and of promql.md",
             nodes.len()
         );
-        Ok(true)
+        let address = prometheus.address();
+        self.drawing = Some(thread::spawn(move || dashboards::draw(&address)));
+        Ok(false)
     }
 }
 
