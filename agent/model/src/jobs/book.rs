@@ -64,11 +64,7 @@ impl Book {
         if self.running.get(&job).is_some_and(|known| known.gone.is_some()) {
             self.close(&job, wall);
         }
-        // The report of its folder came after that of its end. A run after that one has a prolog of its own.
-        if start.is_none()
-            && !self.running.contains_key(&job)
-            && self.lines.takes_folder(&job, wall - UNREAD, wall)
-        {
+        if !self.running.contains_key(&job) && self.is_late(&job, start, wall) {
             return;
         }
         if self.running.len() < MOST {
@@ -81,6 +77,21 @@ impl Book {
         }
     }
 
+    /// Whether a report of a folder is that of a run whose end was reported before.
+    fn is_late(&mut self, job: &str, start: Option<f64>, wall: f64) -> bool {
+        let Some(start) = start else {
+            return self.lines.takes_folder(job, wall - UNREAD, wall);
+        };
+        if let Some(run) = self.lines.take_back_of_prolog(job, start) {
+            self.running.insert(job.to_owned(), run);
+        }
+        let known = Running {
+            has_prolog: true,
+            ..Running::new(job, start)
+        };
+        self.lines.is_written(&known)
+    }
+
     /// The kernel reports that a job's folder is gone. Returns its jobs; their last reading is still to come.
     pub fn left(&mut self, folder: &str, start: Option<f64>, wall: f64) -> Vec<String> {
         let theirs = self.running.iter_mut().filter(|(_, r)| r.folder == folder);
@@ -89,6 +100,8 @@ impl Book {
             // A prolog may run in the job's cgroup. A later one is that of the next run.
             let is_its = |start: &f64| running.told.is_some_and(|told| *start < told + UNREAD);
             running.prolog(start.filter(is_its));
+            // The next report of a folder is that of another run.
+            running.told.get_or_insert(wall);
             job.clone()
         });
         gone.collect()
@@ -254,7 +267,15 @@ impl Book {
     /// An existing job: the run that it replaces. `None`: the job is not accepted.
     fn seen(&mut self, job: &str, sample: &Sample<'_>, at: Duration, wall: f64) -> Option<Option<Running>> {
         let subject = sample.subject.name.as_str();
-        let is_another = |known: &Running| !known.subject.is_empty() && known.subject != subject;
+        let read = wall - sample.age.as_secs_f64();
+        let is_another = |known: &Running| {
+            let was_gone = known.gone.is_some_and(|gone| read > gone + AFTER);
+            if known.subject.is_empty() {
+                was_gone
+            } else {
+                known.subject != subject
+            }
+        };
         let earlier = if self.running.get(job).is_some_and(is_another) {
             self.timeline.leave(job);
             self.running.remove(job)
@@ -264,12 +285,11 @@ impl Book {
         if !self.running.contains_key(job) && self.running.len() >= MOST {
             return None;
         }
-        let read = wall - sample.age.as_secs_f64();
         let lines = &mut self.lines;
         let running = self.running.entry(job.to_owned());
         let running = running.or_insert_with(|| {
             lines
-                .take_back(job, read)
+                .take_back(job, subject, read)
                 .unwrap_or_else(|| Running::new(job, wall))
         });
         subject.clone_into(&mut running.subject);

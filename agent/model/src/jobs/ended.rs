@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::epilog::{Epilog, SAME};
 use super::line::{Line, RESULTS, Unread};
 use super::running::{Running, UNREAD};
-use super::written::Written;
+use super::written::{Known, Written};
 use crate::ownership::Gpus;
 
 /// Limit of epilogs kept for jobs that have not been seen to end.
@@ -114,10 +114,10 @@ impl Ended {
     pub(super) fn settle(&mut self, running: &BTreeMap<String, Running>, wall: f64) {
         for epilog in std::mem::take(&mut self.epilogs) {
             let job = epilog.job();
-            let waits = self
-                .waiting
-                .get(&job)
-                .filter(|waiting| epilog.is_of(&waiting.run));
+            let is_surely = |run: &Running| epilog.is_surely(run) == Some(true);
+            let goes_on = running.get(&job).is_some_and(is_surely);
+            let waits = self.waiting.get(&job);
+            let waits = waits.filter(|waiting| !goes_on && epilog.is_of(&waiting.run));
             if let Some(waiting) = waits {
                 if epilog.is_ready(&waiting.run.line, wall) {
                     let run = waiting.run.clone();
@@ -178,10 +178,25 @@ impl Ended {
         }
     }
 
-    /// Takes a run back that seemed to be over without a reading, of which one came back that was made at that time.
-    pub(super) fn take_back(&mut self, job: &str, read: f64) -> Option<Running> {
-        let is_its = |run: &Running| run.is_only_told() && run.gone.is_none_or(|gone| read <= gone + AFTER);
-        self.waiting.get(job).filter(|waiting| is_its(&waiting.run))?;
+    /// Takes a run back that seemed to be over: a reading of this subject came back, which was made at that time.
+    pub(super) fn take_back(&mut self, job: &str, subject: &str, read: f64) -> Option<Running> {
+        self.take_back_if(job, |run| {
+            (run.subject.is_empty() || run.subject == subject)
+                && run.gone.is_none_or(|gone| read <= gone + AFTER)
+        })
+    }
+
+    /// The same, where its folder is reported only now: the run of the prolog that began then.
+    pub(super) fn take_back_of_prolog(&mut self, job: &str, began: f64) -> Option<Running> {
+        let run = self.take_back_if(job, |run| {
+            run.known_prolog()
+                .is_some_and(|known| (known - began).abs() < SAME)
+        });
+        run.map(|run| Running { gone: None, ..run })
+    }
+
+    fn take_back_if(&mut self, job: &str, is_it: impl Fn(&Running) -> bool) -> Option<Running> {
+        self.waiting.get(job).filter(|waiting| is_it(&waiting.run))?;
         let mut run = self.waiting.remove(job)?.run;
         run.line.ended = None;
         Some(run)
@@ -220,20 +235,26 @@ impl Ended {
     }
 
     /// Whether the report of a folder that comes now, and nothing of a prolog, is that of a run of this job that ended after
-    /// that time: no report of its folder has come yet, or an epilog has reported its end.
+    /// that time: no report of its folder has come yet.
     pub(super) fn takes_folder(&mut self, job: &str, time: f64, wall: f64) -> bool {
         if let Some(known) = self.written.untold_after(job, time) {
             known.was_told = true;
             return true;
         }
-        let is_its = |run: &Running| run.has_prolog || run.told.is_none();
-        let ended_after = |run: &Running| run.line.ended.is_some_and(|ended| ended > time);
-        let waiting = self.waiting.get_mut(job).map(|waiting| &mut waiting.run);
-        if let Some(run) = waiting.filter(|run| is_its(run) && ended_after(run)) {
+        let mut waiting = self.waiting.get_mut(job).map(|waiting| &mut waiting.run);
+        if let Some(run) = waiting.as_deref_mut().filter(|run| run.told.is_none())
+            && run.line.ended.is_some_and(|ended| ended > time)
+        {
             run.told = Some(wall);
             return true;
         }
-        self.epilogs.iter().any(|e| e.job() == job && e.at() > time)
+        let is_its = |epilog: &Epilog| waiting.as_deref().is_some_and(|run| epilog.is_of(run));
+        let mut epilogs = self
+            .epilogs
+            .iter_mut()
+            .filter(|e| e.job() == job && e.at() > time);
+        let epilog = epilogs.find(|epilog| epilog.folder.is_none() && !is_its(epilog));
+        epilog.map(|epilog| epilog.folder = Some(wall)).is_some()
     }
 
     /// Number of ended jobs, by result.
@@ -257,7 +278,7 @@ impl Ended {
     fn write(&mut self, run: Running, epilog: Option<&Epilog>) {
         let prolog = epilog.and_then(Epilog::began).or(run.known_prolog());
         let known = self.written.find(&run, prolog);
-        let was_told = run.told.is_some();
+        let (was_told, gone) = (run.told.is_some(), run.gone);
         let mut line = match epilog {
             Some(epilog) => epilog.complete(run.line, self.since),
             None => run.line,
@@ -281,7 +302,10 @@ impl Ended {
                 Unread::NoReading
             });
         }
-        self.written.add(&line, prolog, was_told);
+        let mut known = Known::of(&line);
+        (known.prolog, known.was_told) = (prolog, was_told);
+        known.ended = gone.unwrap_or(known.ended);
+        self.written.add(known);
         let line = Arc::new(line);
         self.closed.push(Arc::clone(&line));
         self.last.push_back(line);

@@ -19,6 +19,8 @@ pub(super) struct Epilog {
     pub(super) told: f64,
     /// The GPUs and instances of the job, once the driver has listed them.
     pub(super) gpus: Option<Vec<(String, String)>>,
+    /// When the folder of a job that was never seen was reported, as a Unix time.
+    pub(super) folder: Option<f64>,
 }
 
 impl Epilog {
@@ -27,6 +29,7 @@ impl Epilog {
             report,
             told,
             gpus: None,
+            folder: None,
         }
     }
 
@@ -48,8 +51,14 @@ impl Epilog {
     pub(super) fn is_of(&self, run: &Running) -> bool {
         self.is_surely(run).unwrap_or_else(|| {
             // An epilog removes the record of its prolog, and the report of the folder may come later.
-            let late = if run.is_only_told() { UNREAD } else { 0.0 };
-            self.at() + late >= run.line.began
+            let is_late = run.is_only_told() && self.folder.is_none();
+            let late = if is_late { UNREAD } else { 0.0 };
+            let ended = run.gone.or(run.line.ended);
+            let begins_later = self
+                .began()
+                .zip(ended)
+                .is_some_and(|(began, ended)| began > ended);
+            self.at() + late >= run.line.began && !begins_later
         })
     }
 
@@ -73,6 +82,7 @@ impl Epilog {
     pub(super) fn run(&self) -> Option<Running> {
         Some(Running {
             has_prolog: true,
+            told: self.folder,
             ..Running::new(&self.job(), self.began()?)
         })
     }

@@ -18,10 +18,11 @@ const NEAR: f64 = 1.0;
 pub(super) struct Known {
     job: String,
     began: f64,
-    ended: f64,
+    /// When its folder was reported gone, if that was reported: the line may end later.
+    pub(super) ended: f64,
     is_read: bool,
     /// Start of its prolog, if that is known: the line may have another one.
-    prolog: Option<f64>,
+    pub(super) prolog: Option<f64>,
     /// An epilog reported its end.
     by_epilog: bool,
     /// Its folder was reported, so the next report of one is of another run.
@@ -31,6 +32,20 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// The run of a line that is written now.
+    pub(super) fn of(line: &Line) -> Self {
+        Self {
+            job: line.job.clone(),
+            began: line.began,
+            ended: line.ended.unwrap_or(line.began),
+            is_read: line.readings > 0,
+            prolog: None,
+            by_epilog: line.end.is_some(),
+            was_told: false,
+            is_counted: true,
+        }
+    }
+
     fn starts(&self, time: f64) -> bool {
         let mut starts = [Some(self.began), self.prolog].into_iter().flatten();
         starts.any(|start| (start - time).abs() < SAME)
@@ -40,14 +55,16 @@ impl Known {
     /// overlap on a node; what was never read may have been reported late.
     fn overlaps(&self, (began, ended): (f64, f64)) -> bool {
         let late = if self.is_read { 0.0 } else { UNREAD };
-        self.prolog.is_none()
-            && self.began <= ended + late
-            && (self.ended >= began && began < self.began + UNREAD)
+        self.prolog.is_none() && self.began <= ended + late && self.ended >= began
     }
 
     /// Whether a run without its prolog's record, which its epilog removes, is this one: it begins within the time of it.
     fn contains(&self, run: &Running) -> bool {
-        let late = if run.is_only_told() { UNREAD } else { NEAR };
+        let late = if run.is_only_told() && !self.was_told {
+            UNREAD
+        } else {
+            NEAR
+        };
         let began = run.line.began;
         self.by_epilog && self.began - NEAR <= began && began <= self.ended + late
     }
@@ -60,36 +77,15 @@ pub(super) struct Written(VecDeque<Known>);
 impl Written {
     /// A line that an earlier life of the daemon wrote.
     pub(super) fn remember(&mut self, line: &Line) {
-        self.push(Known {
+        self.add(Known {
             was_told: true,
             is_counted: false,
-            ..Self::known(line)
+            ..Known::of(line)
         });
     }
 
-    /// A line is written now. `prolog`: the start of the run's prolog, if that is known.
-    pub(super) fn add(&mut self, line: &Line, prolog: Option<f64>, was_told: bool) {
-        self.push(Known {
-            prolog,
-            was_told,
-            ..Self::known(line)
-        });
-    }
-
-    fn known(line: &Line) -> Known {
-        Known {
-            job: line.job.clone(),
-            began: line.began,
-            ended: line.ended.unwrap_or(line.began),
-            is_read: line.readings > 0,
-            prolog: None,
-            by_epilog: line.end.is_some(),
-            was_told: false,
-            is_counted: true,
-        }
-    }
-
-    fn push(&mut self, known: Known) {
+    /// A line is written.
+    pub(super) fn add(&mut self, known: Known) {
         if self.0.len() >= MOST {
             self.0.pop_front();
         }
@@ -123,7 +119,7 @@ impl Written {
     /// The last run of this job that ended after that time and whose folder's report may still come.
     pub(super) fn untold_after(&mut self, job: &str, time: f64) -> Option<&mut Known> {
         let mut runs = self.0.iter_mut().rev();
-        runs.find(|known| known.job == job && known.ended > time && (known.by_epilog || !known.was_told))
+        runs.find(|known| known.job == job && known.ended > time && !known.was_told)
     }
 
     /// The run at this place.
@@ -153,13 +149,13 @@ mod tests {
     #[test]
     fn a_run_is_known_by_its_number_and_start() {
         let mut written = Written::default();
-        written.add(&line("7", 100.0, 200.0), None, true);
+        written.add(Known::of(&line("7", 100.0, 200.0)));
         assert_eq!(
             [("7", 100.0005), ("7", 150.0), ("8", 100.0)].map(|(job, began)| has(&written, job, began)),
             [true, false, false]
         );
         for n in 0..MOST {
-            written.add(&line("9", n as f64, n as f64), None, true);
+            written.add(Known::of(&line("9", n as f64, n as f64)));
         }
         assert!(!has(&written, "7", 100.0), "the oldest are forgotten");
     }
@@ -168,26 +164,36 @@ mod tests {
     fn the_report_of_an_epilog_belongs_to_the_line_of_its_time_and_both_starts_are_known_then() {
         for (job, run, is_known) in [
             ("7", (99.0, 199.0), true),
-            ("7", (110.0, 300.0), true),
+            ("7", (150.0, 300.0), true),
             ("7", (200.5, 300.0), false),
             ("7", (50.0, 99.5), false),
-            // Its worker hung, so its line ends late: the next run is not part of it.
-            ("7", (150.0, 180.0), false),
             ("8", (99.0, 199.0), false),
         ] {
             let mut written = Written::default();
-            written.add(&line("7", 100.0, 200.0), None, true);
+            written.add(Known::of(&line("7", 100.0, 200.0)));
             assert_eq!(written.report(job, run), is_known, "{job} {run:?}");
             assert_eq!(has(&written, job, run.0), is_known, "{job} {run:?}");
             assert!(has(&written, "7", 100.0));
         }
     }
 
+    /// Its worker hung, so its line ends late.
+    #[test]
+    fn a_line_that_its_epilog_has_reported_contains_no_later_run() {
+        let mut written = Written::default();
+        written.add(Known::of(&line("7", 100.0, 200.0)));
+        assert!(written.report("7", (99.0, 140.0)));
+        assert!(!written.report("7", (150.0, 180.0)));
+    }
+
     #[test]
     fn a_line_whose_prolog_is_known_has_no_other() {
         let mut written = Written::default();
-        written.add(&line("7", 100.0, 200.0), Some(100.0), true);
-        written.add(&line("7", 195.0, 300.0), None, true);
+        written.add(Known {
+            prolog: Some(100.0),
+            ..Known::of(&line("7", 100.0, 200.0))
+        });
+        written.add(Known::of(&line("7", 195.0, 300.0)));
         assert!(written.report("7", (193.0, 299.0)));
         assert!(!written.report("7", (120.0, 190.0)));
     }

@@ -38,7 +38,7 @@ struct Delays {
     is_bare: bool,
 }
 
-/// What is heard of a run that begins at that time, in order.
+/// The reports of a run that begins at that time, in order.
 fn heard(run: &Run, delays: &Delays, looks: &[f64]) -> Vec<(f64, Heard)> {
     let began = run.folder + delays.began;
     // The kernel reports in order.
@@ -107,12 +107,21 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn delays(is_bare: bool)(
+    fn delays(is_bare: impl Strategy<Value = bool>, is_silent: impl Strategy<Value = bool>)(
         began in 0.0..3.0, left in 0.0..3.0, told in 0.0..3.0, knew in 0.0..0.3, read in 0.0..0.19,
-        is_silent in any::<bool>()
+        is_silent in is_silent, is_bare in is_bare
     ) -> Delays {
-        Delays { began, left, told, knew, read, is_silent: is_silent && !is_bare, is_bare }
+        Delays { began, left, told, knew, read, is_silent, is_bare }
     }
+}
+
+fn hooked() -> impl Strategy<Value = Delays> {
+    delays(Just(false), any::<bool>())
+}
+
+/// With or without hooks.
+fn mixed() -> impl Strategy<Value = Delays> {
+    delays(any::<bool>(), Just(false))
 }
 
 fn looks() -> impl Strategy<Value = Vec<f64>> {
@@ -126,34 +135,53 @@ fn rest(book: &mut Book, from: f64) -> Vec<Line> {
     lines.into_iter().flatten().collect()
 }
 
+/// Rules for the lines of any runs.
+fn holds(book: &Book, lines: &[Line]) -> Result<(), TestCaseError> {
+    let view = book.view();
+    prop_assert_eq!(view.running.len(), 0);
+    prop_assert_eq!(view.results.values().sum::<u64>(), lines.len() as u64);
+    for line in lines {
+        prop_assert!(line.ended >= Some(line.began), "{:#?}", line);
+    }
+    Ok(())
+}
+
 /// The lines of one run.
-fn lines(run: &Run, delays: &Delays, looks: &[f64]) -> Vec<Line> {
+fn lines(run: &Run, delays: &Delays, looks: &[f64]) -> Result<Vec<Line>, TestCaseError> {
     let mut book = Book::default();
     take(&mut book, &Node::new(), START);
     let mut lines = play(&mut book, START + 10.0, "1", run, delays, looks);
     lines.extend(rest(&mut book, START + 10.0 + run.epilog + 7.0));
-    assert_eq!(book.view().running.len(), 0);
-    lines
+    holds(&book, &lines)?;
+    Ok(lines)
 }
 
-/// The lines of two runs of a job that is requeued. Slurm waits before it runs it again.
-fn lines_of_both(runs: &[Run; 2], delays: &[Delays; 2], looks: &[Vec<f64>; 2], gap: f64) -> Vec<Line> {
+/// Two runs of a job that is requeued have a line each. Slurm waits before it runs it again.
+fn both_have_one(
+    runs: &[Run; 2],
+    delays: &[Delays; 2],
+    looks: &[Vec<f64>; 2],
+    gap: f64,
+) -> Result<(), TestCaseError> {
     let mut book = Book::default();
     take(&mut book, &Node::new(), START);
     let second = START + 10.0 + runs[0].epilog + gap;
     let mut lines = play(&mut book, START + 10.0, "1", &runs[0], &delays[0], &looks[0]);
+    // The daemon looks soon after a folder is gone.
     lines.extend(take(&mut book, &Node::new(), second - 1.0));
     lines.extend(play(&mut book, second, "2", &runs[1], &delays[1], &looks[1]));
     lines.extend(rest(&mut book, second + runs[1].epilog + 7.0));
-    lines
+    let first = lines.iter().filter(|line| line.began < second - 1.0).count();
+    prop_assert_eq!((first, lines.len()), (1, 2), "{:#?}", lines);
+    holds(&book, &lines)
 }
 
 proptest! {
     #[test]
     fn a_run_has_one_line_in_whatever_order_it_is_heard_of(
-        run in run(), delays in delays(false), looks in looks()
+        run in run(), delays in hooked(), looks in looks()
     ) {
-        let lines = lines(&run, &delays, &looks);
+        let lines = lines(&run, &delays, &looks)?;
         prop_assert_eq!(lines.len(), 1, "{:#?}", lines);
         // A run of which only readings after its epilog are known may be closed before that epilog is heard of.
         let is_in_time = delays.told < 0.1 && delays.knew < delays.told;
@@ -161,25 +189,25 @@ proptest! {
     }
 
     #[test]
-    fn without_hooks_too(run in run(), delays in delays(true), looks in looks()) {
-        let lines = lines(&run, &delays, &looks);
+    fn without_hooks_too(run in run(), delays in delays(Just(true), Just(false)), looks in looks()) {
+        let lines = lines(&run, &delays, &looks)?;
         prop_assert_eq!(lines.len(), 1, "{:#?}", lines);
     }
 
     #[test]
-    fn a_job_that_is_requeued_has_one_line_for_each_run(
-        runs in [run(), run()], delays in [delays(false), delays(false)], looks in [looks(), looks()], gap in 8.0..60.0
+    fn a_job_with_hooks_that_is_requeued_has_one_line_for_each_run(
+        runs in [run(), run()], delays in [hooked(), hooked()], looks in [looks(), looks()], gap in 8.0..60.0
     ) {
-        let lines = lines_of_both(&runs, &delays, &looks, gap);
-        prop_assert_eq!(lines.len(), 2, "{:#?}", lines);
+        both_have_one(&runs, &delays, &looks, gap)?;
     }
 
+    /// A site may install the hooks meanwhile.
     #[test]
-    fn and_without_hooks(
-        runs in [run(), run()], delays in [delays(true), delays(true)], looks in [looks(), looks()], gap in 8.0..60.0
+    fn a_job_that_is_requeued_has_one_line_for_each_run(
+        runs in [run(), run()], delays in [mixed(), mixed()], looks in [looks(), looks()],
+        gap in 8.0..60.0
     ) {
-        let lines = lines_of_both(&runs, &delays, &looks, gap);
-        prop_assert_eq!(lines.len(), 2, "{:#?}", lines);
+        both_have_one(&runs, &delays, &looks, gap)?;
     }
 }
 
@@ -198,4 +226,69 @@ fn a_run_of_which_only_readings_and_the_epilog_are_heard_has_the_start_of_its_pr
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert_eq!((lines[0].began, lines[0].end.is_some()), (START, true));
     assert_eq!(book.view().results["completed_or_cancelled"], 1);
+}
+
+/// Its folder was there before the daemon, which hears of its end alone.
+#[test]
+fn the_folder_of_the_next_run_is_not_taken_for_that_of_one_whose_end_was_reported() {
+    let (mut book, mut node) = (Book::default(), Node::new());
+    take(&mut book, &node.with("7", &["nvidia0"]), START);
+    book.left("job_7", None, START + 4.0);
+    assert_eq!(take(&mut book, &node, START + 4.1).len(), 1);
+    book.began("job_7", None, START + 10.0);
+    book.left("job_7", None, START + 10.3);
+    node.life = "2";
+    assert_eq!(rest(&mut book, START + 10.4).len(), 1);
+}
+
+/// A reading fails for longer than an announced job is waited for.
+#[test]
+fn a_run_that_is_read_after_it_seemed_over_keeps_its_figures() {
+    let (mut book, mut node) = (Book::default(), Node::new());
+    book.began("job_7", Some(START), START + 0.2);
+    for seconds in [1.0, 32.0] {
+        assert_eq!(take(&mut book, &node, START + seconds), []);
+    }
+    node.has_prolog = true;
+    let running = node.with("7", &["nvidia0"]);
+    for seconds in [50.0, 700.0] {
+        assert_eq!(take(&mut book, &running, START + seconds), []);
+    }
+    book.told(report(7, Some(START), 0, START + 710.0), START + 710.0);
+    let lines = take(&mut book, &node, START + 710.3);
+    assert_eq!(lines.len(), 1);
+    assert_eq!((lines[0].readings, lines[0].end.is_some()), (2, true));
+}
+
+/// The record outlives the folder where the epilog works for seconds before its hook.
+#[test]
+fn a_folder_that_is_reported_while_its_run_waits_for_the_epilog_changes_nothing() {
+    let (mut book, mut node) = (Book::default(), Node::new());
+    node.has_prolog = true;
+    assert_eq!(take(&mut book, &node.with("7", &["nvidia0"]), START + 0.2), []);
+    assert_eq!(take(&mut book, &node, START + 2.6), [], "it waits");
+    book.began("job_7", Some(START), START + 2.7);
+    book.left("job_7", Some(START), START + 2.7);
+    assert_eq!(take(&mut book, &node, START + 2.8), []);
+    book.told(report(7, Some(START), 0, START + 5.0), START + 5.0);
+    let lines = take(&mut book, &node, START + 5.3);
+    assert_eq!((lines.len(), lines[0].readings), (1, 1));
+    assert!(lines[0].end.is_some());
+    assert_eq!(rest(&mut book, START + 6.0), []);
+}
+
+#[test]
+fn a_reading_long_after_a_folder_is_gone_is_of_the_next_run() {
+    let (mut book, mut node) = (Book::default(), Node::new());
+    book.began("job_7", None, START);
+    book.left("job_7", None, START + 1.0);
+    (node.life, node.began) = ("2", START + 20.0);
+    take(&mut book, &node.with("7", &["nvidia0"]), START + 21.0);
+    let lines = [
+        take(&mut book, &node, START + 30.0),
+        rest(&mut book, START + 31.0),
+    ]
+    .concat();
+    let found: Vec<_> = lines.iter().map(|line| (line.began, line.readings)).collect();
+    assert_eq!(found, [(START, 0), (START + 20.0, 1)]);
 }
