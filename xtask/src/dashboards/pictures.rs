@@ -135,7 +135,7 @@ fn types(work: &Path) -> Result<()> {
     cmd::run(cmd::program("npx", TSC).arg("types.ts").current_dir(work))
 }
 
-/// What is wrong with the panels that were drawn.
+/// Faults of the panels that were drawn.
 fn faults(uid: &str, drawn: &[Value]) -> Vec<String> {
     let mut faults = Vec::new();
     for panel in drawn {

@@ -229,6 +229,8 @@ struct Machine {
     disk: Option<PathBuf>,
     /// Further kernel arguments.
     append: &'static str,
+    /// Whether it has an NVMe drive.
+    nvme: bool,
     clock: Clock,
 }
 
@@ -254,6 +256,7 @@ fn make(work: &Path) -> Result<Vec<Machine>> {
         disk: Some(image::disk(&kernel.release, &module, work)?),
         vmlinuz: kernel.vmlinuz(),
         append: "",
+        nvme: false,
         clock: Clock::Host,
     }])
 }

@@ -155,6 +155,10 @@ fn command(machine: &Machine, cable: Option<&OwnedFd>, of: usize) -> Result<Comm
         let drive = format!("file={},format=raw,if=virtio,cache=unsafe", disk.display());
         command.arg("-drive").arg(drive);
     }
+    if machine.nvme {
+        command.args(["-drive", "file=null-co://,format=raw,if=none,id=nvme"]);
+        command.args(["-device", "nvme,drive=nvme,serial=guest"]);
+    }
     // Without a cable the guest has only its loopback; with one it reaches only the other guest.
     match cable {
         None => command.args(["-nic", "none"]),

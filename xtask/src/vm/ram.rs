@@ -123,6 +123,7 @@ pub(super) fn machine(
         vmlinuz: parts.kernel.vmlinuz(),
         disk: None,
         append: "",
+        nvme: false,
         clock: guest.clock,
     })
 }

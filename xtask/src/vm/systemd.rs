@@ -105,9 +105,11 @@ pub(super) fn make(work: &Path) -> Result<Vec<Machine>> {
     Ok(vec![Machine {
         name: "systemd",
         vmlinuz: kernel.vmlinuz(),
-        initramfs: image::initramfs(&kernel, &["fuse", "autofs4"], work)?,
+        initramfs: image::initramfs(&kernel, &["fuse", "autofs4", "nvme"], work)?,
         disk: Some(image::ext4(&root, &work.join("systemd.img"), "768M")?),
         append: "systemd.show_status=no systemd.log_target=journal",
+        // The helper that reads its SMART log runs only where there is one.
+        nvme: true,
         clock: Clock::Host,
     }])
 }
