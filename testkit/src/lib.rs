@@ -3,6 +3,7 @@
 //! Everything here needs root and fails loudly without it: a test that cannot run is a failed test.
 //! Nothing here depends on the daemon, so that the daemon's tests meet an independent reading of every interface.
 
+pub mod alertmanager;
 pub mod daemon;
 pub mod exec;
 pub mod exposition;

@@ -50,6 +50,8 @@ pub struct PrometheusOptions {
     pub interval: Duration,
     /// Rule files.
     pub rules: Vec<PathBuf>,
+    /// Addresses of Alertmanagers.
+    pub alertmanagers: Vec<String>,
 }
 
 impl Default for PrometheusOptions {
@@ -58,6 +60,7 @@ impl Default for PrometheusOptions {
             targets: Vec::new(),
             interval: Duration::from_secs(1),
             rules: Vec::new(),
+            alertmanagers: Vec::new(),
         }
     }
 }
@@ -100,6 +103,7 @@ impl Prometheus {
                 "scrape_timeout": interval,
                 "evaluation_interval": interval,
             },
+            "alerting": { "alertmanagers": [{ "static_configs": [{ "targets": options.alertmanagers }] }] },
             "rule_files": options.rules,
             "scrape_configs": jobs,
         });

@@ -54,7 +54,16 @@ const GROUPS: &[Group] = &[
         name: SPINE,
         package: "nodewarden",
         targets: &["spine", "prometheus"],
-        packages: &[SLURM, &["fuse3", "openssl", "prometheus", "python3-venv"]],
+        packages: &[
+            SLURM,
+            &[
+                "fuse3",
+                "openssl",
+                "prometheus",
+                "prometheus-alertmanager",
+                "python3-venv",
+            ],
+        ],
     },
     // GPUs of jobs, with a real Slurm; with `--full` also other releases.
     Group {

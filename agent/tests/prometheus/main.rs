@@ -1,6 +1,6 @@
 //! A real Prometheus scrapes; promtool and Prometheus' own Python parser have nothing to say against the pages.
 //!
-//! Needs Debian's prometheus and python3-venv, and node_exporter: see peer.rs.
+//! Needs Debian's prometheus, prometheus-alertmanager and python3-venv, and node_exporter: see peer.rs.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 )]
 
 mod access;
+mod alerts;
 #[path = "../common/mod.rs"]
 mod common;
 mod formats;

@@ -159,6 +159,7 @@ fn scraper(nodes: &[Node]) -> Result<Prometheus> {
         rules: ["nodewarden.rules.yml", "jobs.rules.yml"]
             .map(|name| alerts.join(name))
             .to_vec(),
+        alertmanagers: Vec::new(),
     })
 }
 
