@@ -19,7 +19,10 @@ use crate::{cmd, fuzz};
 
 /// Runs them all, or those whose name contains `filter`.
 pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
-    let mut run = |name: &str, body: &dyn Fn() -> Result<()>| {
+    let (mut names, mut is_known) = (Vec::new(), false);
+    let mut run = |name: &'static str, body: &dyn Fn() -> Result<()>| {
+        names.push(name);
+        is_known |= filter.is_none_or(|f| name.contains(f));
         if filter.is_none_or(|f| name.contains(f)) {
             stages.run(&format!("lint: {name}"), body);
         }
@@ -47,6 +50,11 @@ pub(crate) fn stages(stages: &mut Stages, filter: Option<&str>) {
     run("spelling", &words::spelling);
     run("words", &|| report(words::check()?));
     run("licences", &|| report(licences::check()?));
+    if !is_known {
+        stages.run("lint", || {
+            bail!("unknown lint, expected one of: {}", names.join(", "))
+        });
+    }
 }
 
 fn clippy(what: &[&str]) -> Result<()> {
