@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -42,13 +43,7 @@ impl Alertmanager {
             .current_dir(dir.path());
         let daemon = Daemon::start(command)?;
         let address = format!("127.0.0.1:{}", port.number());
-        wait::until("Alertmanager ready", wait::PATIENCE, || {
-            if let Some(status) = daemon.ended()? {
-                bail!("{status}: {}", daemon.stderr());
-            }
-            let ready = http::get(&address, "/-/ready", &[], wait::PATIENCE);
-            Ok(ready.ok().filter(|r| r.status == 200).map(drop))
-        })?;
+        wait_ready("Alertmanager", &address, &daemon)?;
         Ok(Self {
             _daemon: daemon,
             port,
@@ -62,10 +57,25 @@ impl Alertmanager {
     }
 }
 
+/// Waits until the server answers `/-/ready`, as those of the Prometheus project do.
+///
+/// # Errors
+/// When it ends or is not ready in time, with what it has logged.
+pub(crate) fn wait_ready(name: &str, address: &str, daemon: &Daemon) -> Result<()> {
+    let ready = wait::until(&format!("{name} ready"), wait::PATIENCE, || {
+        if let Some(status) = daemon.ended()? {
+            bail!("{status}");
+        }
+        let ready = http::get(address, "/-/ready", &[], Duration::from_secs(10));
+        Ok(ready.ok().filter(|r| r.status == 200).map(drop))
+    });
+    ready.with_context(|| daemon.stderr())
+}
+
 /// A notification: the path that it was sent to, and its JSON.
 pub type Notification = (String, Value);
 
-/// A server of webhooks that keeps what it gets. It runs until the test ends.
+/// A server of webhooks that keeps what it gets. It runs until its process ends.
 #[derive(Debug)]
 pub struct Webhooks {
     address: String,
@@ -83,11 +93,11 @@ impl Webhooks {
         let got = Arc::new(Mutex::new(Vec::new()));
         let all = Arc::clone(&got);
         thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                match receive(stream) {
-                    Ok(one) => all.lock().unwrap_or_else(PoisonError::into_inner).push(one),
-                    Err(error) => eprintln!("webhook: {error:#}"),
-                }
+            for stream in listener.incoming() {
+                let got = stream.map_err(Into::into).and_then(receive);
+                // An error is kept too, so that a test that waits in vain shows it.
+                let one = got.unwrap_or_else(|error| (format!("error: {error:#}"), Value::Null));
+                all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
             }
         });
         Ok(Self { address, got })
@@ -125,8 +135,10 @@ fn receive(stream: TcpStream) -> Result<Notification> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    reader
-        .get_mut()
-        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
-    Ok((path, serde_json::from_slice(&body)?))
+    let sent = serde_json::from_slice(&body);
+    // Alertmanager sends it again after a 500.
+    let status = if sent.is_ok() { "200 OK" } else { "500 No JSON" };
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    reader.get_mut().write_all(answer.as_bytes())?;
+    Ok((path, sent?))
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::alertmanager::wait_ready;
 use crate::daemon::Daemon;
 use crate::ports::Port;
 use crate::{exec, http, wait};
@@ -125,13 +126,7 @@ impl Prometheus {
             port,
             _dir: dir,
         };
-        wait::until("Prometheus ready", wait::PATIENCE, || {
-            if let Some(status) = prometheus.daemon.ended()? {
-                bail!("{status}: {}", prometheus.daemon.stderr());
-            }
-            let ready = http::get(&prometheus.address(), "/-/ready", &[], Duration::from_secs(10));
-            Ok(ready.ok().filter(|r| r.status == 200).map(drop))
-        })?;
+        wait_ready("Prometheus", &prometheus.address(), &prometheus.daemon)?;
         Ok(prometheus)
     }
 

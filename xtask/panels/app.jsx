@@ -16,6 +16,8 @@ const { dashboard, mode, minutes } = window.INPUT;
 // Of Grafana's grid: 24 columns.
 const COLUMN = 52, ROW = 36;
 const STEP = 15;
+// Of drawing, in milliseconds.
+const LIMIT = 60000;
 const theme = createTheme({ colors: { mode } });
 const to = dateTime(Date.now()), from = dateTime(Date.now() - minutes * 60000);
 const range = { from, to, raw: { from, to } };
@@ -41,14 +43,8 @@ function registry(config) {
   return new FieldConfigOptionsRegistry(() => items);
 }
 
-// Variables that select everything, and what Grafana calculates itself.
-function filled(text) {
-  return text.replaceAll('$__rate_interval', '60s').replaceAll('$__range_s', `${minutes * 60}`).replaceAll('$__range', `${minutes * 60}s`).replaceAll('$__interval', `${STEP}s`)
-    .replace(/\$\{?(cluster|instance|gpu|jobid)(:\w+)?\}?/g, '.*');
-}
-
 async function ask(target) {
-  const query = encodeURIComponent(filled(target.expr));
+  const query = encodeURIComponent(target.expr);
   const path = target.instant ? `query?query=${query}&time=${to.valueOf() / 1000}`
     : `query_range?query=${query}&start=${from.valueOf() / 1000}&end=${to.valueOf() / 1000}&step=${STEP}`;
   const answer = await (await fetch(`/api/v1/${path}`)).json();
@@ -75,17 +71,16 @@ function lines(result, target) {
   });
 }
 
-async function frames(panel) {
+// What a panel shows, and how many series each of its queries has.
+async function answers(panel) {
   const many = panel.targets.length > 1;
-  const all = await Promise.all(panel.targets.map(async (t) => {
-    const result = await ask(t);
-    return t.format === 'table' ? table(result, many ? `Value #${t.refId}` : 'Value') : lines(result, t);
-  }));
+  const results = await Promise.all(panel.targets.map(ask));
+  const all = panel.targets.map((t, i) => (t.format === 'table' ? table(results[i], many ? `Value #${t.refId}` : 'Value') : lines(results[i], t)));
   const changed = await firstValueFrom(transformDataFrame(panel.transformations, all.flat()));
   const shown = applyFieldOverrides({ data: changed, fieldConfig: panel.fieldConfig, fieldConfigRegistry: registry(panel.fieldConfig),
     replaceVariables: (text) => text, theme, timeZone: 'utc' });
   cacheFieldDisplayNames(shown);
-  return shown;
+  return { frames: shown, queries: panel.targets.map((t, i) => ({ legend: t.legendFormat, series: results[i].length })) };
 }
 
 function Content({ panel, data, width, height }) {
@@ -101,12 +96,25 @@ function Content({ panel, data, width, height }) {
     sparkline={v.sparkline} value={v.display} />)}</div>;
 }
 
+// React removes a tree that throws: the other panels stay.
+class Boundary extends React.Component {
+  state = {};
+
+  static getDerivedStateFromError(error) {
+    return { error };
+  }
+
+  render() {
+    return this.state.error ? <div>{`${this.state.error}`}</div> : this.props.children;
+  }
+}
+
 function Panel({ panel, data }) {
   const { x, y, w, h } = panel.gridPos;
   const place = { position: 'absolute', left: x * COLUMN + 8, top: y * ROW + 8 };
   if (panel.type === 'row') return <h4 style={place}>{panel.title}</h4>;
   return <div style={place} data-panel={panel.id}><PanelChrome title={panel.title} description={panel.description} width={w * COLUMN - 8}
-    height={h * ROW - 8}>{(width, height) => <Content panel={panel} data={data} width={width} height={height} />}</PanelChrome></div>;
+    height={h * ROW - 8}>{(width, height) => <Boundary><Content panel={panel} data={data.frames} width={width} height={height} /></Boundary>}</PanelChrome></div>;
 }
 
 function Dashboard({ data }) {
@@ -116,23 +124,49 @@ function Dashboard({ data }) {
     {dashboard.panels.map((p, i) => <Panel key={p.id} panel={p} data={data[i]} />)}</div></ThemeContext.Provider>;
 }
 
-// What each panel shows, once the browser has drawn it.
+// Numbers that a line or a cell can show.
+function points(frames) {
+  const numbers = frames.flatMap((f) => f.fields.filter((x) => x.type === FieldType.number));
+  return numbers.reduce((sum, field) => sum + field.values.filter(Number.isFinite).length, 0);
+}
+
+// Labels of a table's first row that its text lacks. Grafana draws the rows in view only.
+function missing(panel, frames, text) {
+  if (panel.type !== 'table' || frames.length === 0) return [];
+  const labels = frames[0].fields.filter((f) => f.type === FieldType.string).map((f) => f.values[0]);
+  return labels.filter((label) => label && !text.includes(label));
+}
+
+// What the page shows of a panel now.
+function look(panel, row, { frames, queries }) {
+  const at = document.querySelector(`[data-panel="${panel.id}"]`);
+  const seen = { id: panel.id, title: panel.title, row, kind: panel.type, drawn: false, frames: frames.length, points: points(frames), queries };
+  if (!at) return seen;
+  const grid = at.querySelector('[role=grid]');
+  const canvases = at.querySelectorAll('canvas').length, rows = at.querySelectorAll('[role=row]').length - 1;
+  const expected = { timeseries: canvases > 0, table: rows > 0 }[panel.type];
+  return { ...seen, drawn: frames.length === 0 || expected !== false, canvases, rows, text: at.innerText,
+    missing: missing(panel, frames, at.innerText), hidden: grid ? grid.scrollWidth - grid.clientWidth : 0 };
+}
+
+// What each panel shows, once the browser has drawn all and nothing changes, or after the time limit.
 async function draw() {
-  const data = await Promise.all(dashboard.panels.map((p) => (p.type === 'row' ? null : frames(p))));
+  const data = await Promise.all(dashboard.panels.map((p) => (p.type === 'row' ? null : answers(p))));
   const at = document.createElement('div');
   document.body.append(at);
   createRoot(at).render(<Dashboard data={data} />);
-  for (let turn = 0; turn < 20; turn++) await new Promise((done) => setTimeout(done, 100));
-  let row = '';
-  return dashboard.panels.flatMap((p, i) => {
-    if (p.type === 'row') {
+  const end = Date.now() + LIMIT;
+  for (let last = ''; ;) {
+    await new Promise((done) => setTimeout(done, 300));
+    let row = '';
+    const now = dashboard.panels.flatMap((p, i) => {
+      if (p.type !== 'row') return [look(p, row, data[i])];
       row = p.title;
       return [];
-    }
-    const at = document.querySelector(`[data-panel="${p.id}"]`);
-    const grid = at.querySelector('[role=grid]');
-    return [{ title: p.title, row, kind: p.type, frames: data[i].length, canvases: at.querySelectorAll('canvas').length,
-      text: at.innerText, rows: at.querySelectorAll('[role=row]').length - 1, hidden: grid ? grid.scrollWidth - grid.clientWidth : 0 }];
-  });
+    });
+    const text = JSON.stringify(now);
+    if ((text === last && now.every((p) => p.drawn)) || Date.now() > end) return now;
+    last = text;
+  }
 }
 window.DRAWN = draw();

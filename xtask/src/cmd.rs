@@ -66,7 +66,10 @@ pub(crate) fn run_tests(command: &mut Command, at_a_time: usize) -> Result<()> {
 }
 
 /// Runs it with its output shown. At the limit its children are killed, and itself if it does not end then.
-fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
+///
+/// # Errors
+/// When it cannot be started, does not succeed, or takes longer.
+pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
     println!("$ {}", line(command));
     let begin = Instant::now();
     let mut child = command

@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use testkit::play::Play;
 use testkit::ports::Port;
 
-use crate::{cmd, deps};
+use crate::cmd;
 use check::Check;
 use fleet::{Expected, Fault};
 pub(crate) use place::Place;
@@ -189,6 +189,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
         Some(program) => program,
         None => cmd::build_nodewarden()?,
     };
+    let check_fleet = (is_fleet && args.check).then(fleet::Check::prepare).transpose()?;
     // Blocked, so that Ctrl-C interrupts the wait and not the clean-up.
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
@@ -199,18 +200,15 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
     let (nodes, checks) = match case {
         None => {
             drop(port);
-            if args.check {
-                deps::install(&["prometheus"])?;
-            }
             (
                 fleet::start(&program, args.listen)?,
-                Checks::Fleet(fleet::Check::new()),
+                check_fleet.map(|check| Checks::Fleet(Box::new(check))),
             )
         }
         Some(case) => {
             let place = Place::new(program, listen)?;
             let play = Play::open(&case, &place.node())?;
-            let checks = Checks::Node(Check::new(play.length()));
+            let checks = args.check.then(|| Checks::Node(Check::new(play.length())));
             (
                 vec![Node::start(
                     args.name,
@@ -225,7 +223,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
         }
     };
     let mut nodes = nodes;
-    let shown = show(&mut nodes, checks, args.check, &waker);
+    let shown = show(&mut nodes, is_fleet, checks, &waker);
     let ended = nodes.iter_mut().map(|node| end(&mut node.daemon));
     let ended: Result<()> = ended.collect::<Vec<_>>().into_iter().collect();
     drop(nodes);
@@ -235,7 +233,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
 /// What `--check` looks at.
 enum Checks {
     Node(Check),
-    Fleet(fleet::Check),
+    Fleet(Box<fleet::Check>),
 }
 
 impl Checks {
@@ -262,7 +260,7 @@ fn free(mut listen: SocketAddr) -> Result<(SocketAddr, Option<Port>)> {
 }
 
 /// Plays until a signal arrives, or until all checks are done.
-fn show(nodes: &mut [Node], mut checks: Checks, check: bool, waker: &SignalFd) -> Result<()> {
+fn show(nodes: &mut [Node], is_fleet: bool, mut checks: Option<Checks>, waker: &SignalFd) -> Result<()> {
     let started = Instant::now();
     let mut serving: Option<Instant> = None;
     let mut config = None;
@@ -285,12 +283,14 @@ fn show(nodes: &mut [Node], mut checks: Checks, check: bool, waker: &SignalFd) -
                     println!("{:4} s  {name}{line}", at.as_secs());
                 }
             }
-            if check && checks.look(nodes, at)? {
+            if let Some(checks) = &mut checks
+                && checks.look(nodes, at)?
+            {
                 return Ok(());
             }
         } else if nodes.iter().all(|node| node.place.serves()) {
-            match (&checks, &*nodes) {
-                (Checks::Node(_), [node]) => node.place.print_where_to_look(node.length())?,
+            match &*nodes {
+                [node] if !is_fleet => node.place.print_where_to_look(node.length())?,
                 _ => {
                     let made = fleet::prometheus(nodes)?;
                     fleet::print_where_to_look(nodes, &made);
@@ -304,7 +304,7 @@ fn show(nodes: &mut [Node], mut checks: Checks, check: bool, waker: &SignalFd) -
         let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
         if poll(&mut fds, PollTimeout::from(TICK))? > 0 && waker.read_signal()?.is_some() {
             drop(config);
-            if check {
+            if checks.is_some() {
                 bail!("interrupted before all checks were done");
             }
             return Ok(());

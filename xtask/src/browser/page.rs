@@ -128,10 +128,10 @@ pub(super) fn look(
 }
 
 /// Replaces the page at an address by another one, runs a script in it, and takes a picture of all of it. Returns the value of the
-/// expression, and the errors on the console.
+/// expression or why it has none, and the errors on the console.
 ///
 /// # Errors
-/// When the browser ends, or the script fails.
+/// When the browser ends.
 pub(crate) fn scripted(
     browser: &mut Chromium,
     url: &str,
@@ -139,7 +139,7 @@ pub(crate) fn scripted(
     script: &str,
     expression: &str,
     picture: &Path,
-) -> Result<(Value, Vec<String>)> {
+) -> Result<(Result<Value>, Vec<String>)> {
     let mut tab = browser.tab()?;
     // Grafana's tables draw the rows that are in view.
     load(&mut tab, url, &View::new((DESK.0, 2400), "light"))?;
@@ -148,8 +148,7 @@ pub(crate) fn scripted(
     tab.evaluate(&format!(
         "document.open();document.write({html});document.close()"
     ))?;
-    tab.evaluate(script)?;
-    let value = tab.evaluate(expression)?;
+    let value = tab.evaluate(script).and_then(|_| tab.evaluate(expression));
     screenshot(&mut tab, picture)?;
     let errors = errors(&tab);
     tab.close()?;

@@ -115,7 +115,7 @@ static CASES: &[Case] = &[
         title: "GPUs busy, by node",
         legend: "{{instance}}",
         series: Series::These(MIXED),
-        expected: &[(r#"{instance="n1"}"#, 1.0)],
+        expected: &[(r#"{cluster="c",instance="n1"}"#, 1.0)],
     },
 ];
 

@@ -77,7 +77,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (instance) (rate(rdma_np_cnp_sent_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance) (rate(rdma_np_cnp_sent_total{%n}[$__rate_interval])))",
                         "{{instance}}",
                     )],
                 },
@@ -88,7 +88,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (instance) (rate(rdma_rp_cnp_handled_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance) (rate(rdma_rp_cnp_handled_total{%n}[$__rate_interval])))",
                         "{{instance}}",
                     )],
                 },
@@ -99,7 +99,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (instance) (rate(rdma_np_ecn_marked_roce_packets_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance) (rate(rdma_np_ecn_marked_roce_packets_total{%n}[$__rate_interval])))",
                         "{{instance}}",
                     )],
                 },
@@ -148,7 +148,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (instance, device) (increase(rdma_local_ack_timeout_err_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance, device) (increase(rdma_local_ack_timeout_err_total{%n}[$__rate_interval])))",
                         "{{instance}} {{device}}",
                     )],
                 },
@@ -159,7 +159,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (instance, device) (increase(rdma_out_of_sequence_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance, device) (increase(rdma_out_of_sequence_total{%n}[$__rate_interval])))",
                         "{{instance}} {{device}}",
                     )],
                 },
@@ -170,7 +170,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (instance, device) (increase(rdma_symbol_error_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance, device) (increase(rdma_symbol_error_total{%n}[$__rate_interval])))",
                         "{{instance}} {{device}}",
                     )],
                 },

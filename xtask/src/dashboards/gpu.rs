@@ -376,7 +376,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (instance) (rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]) and rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum by (cluster, instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (cluster, instance) (rate(slurm_job_gpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]) and rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
                         "{{instance}}",
                     )],
                 },
@@ -387,7 +387,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (instance) (rate(slurm_job_gpu_energy_joules_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum by (cluster, instance) (rate(slurm_job_gpu_energy_joules_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
                         "{{instance}}",
                     )],
                 },
@@ -398,7 +398,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (instance) (slurm_job_gpu_memory_bytes{%c,jobid=~\"$jobid\"})",
+                        "sum by (cluster, instance) (slurm_job_gpu_memory_bytes{%c,jobid=~\"$jobid\"})",
                         "{{instance}}",
                     )],
                 },

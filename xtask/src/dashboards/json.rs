@@ -242,8 +242,8 @@ fn defaults(panel: &Panel) -> Value {
     }
     let is_table = panel.kind == Kind::Table;
     let mut defaults = json!({
-        // Grafana reads the labels of a table as dates where its unit is one: only the value has that.
-        "unit": if is_table { "short" } else { panel.unit },
+        // With any other unit, Grafana formats labels that look like numbers: a serial as 1.65 Tri.
+        "unit": if is_table { "string" } else { panel.unit },
         "thresholds": { "mode": "absolute", "steps": steps },
         "color": { "mode": if panel.kind == Kind::Lines { "palette-classic" } else { "thresholds" } },
     });
@@ -386,11 +386,11 @@ mod tests {
         assert_eq!(of("celsius")["axisSoftMin"], Value::Null);
     }
 
-    /// Grafana shows labels as dates, and empty ones as what stands for no value, where these are of the whole table.
+    /// Grafana formats labels as numbers, and shows empty ones as what stands for no value, where these are of the whole table.
     #[test]
     fn in_a_table_the_unit_is_that_of_the_value_alone() {
         let config = &shown(&panel(Kind::Table, "dateTimeFromNow"), 1, [0, 0, 6, 4])["fieldConfig"];
-        assert_eq!(config["defaults"]["unit"], json!("short"));
+        assert_eq!(config["defaults"]["unit"], json!("string"));
         assert_eq!(config["defaults"]["noValue"], Value::Null);
         let unit = json!([{ "id": "unit", "value": "dateTimeFromNow" }]);
         let overrides = config["overrides"].as_array().unwrap();

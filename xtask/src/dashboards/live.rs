@@ -108,12 +108,9 @@ fn queries() -> Result<Vec<Query>> {
             }
             for target in array(&panel["targets"]) {
                 let expr = text(&target["expr"]);
-                let mut place = format!("{uid}, {row}, {}", text(&panel["title"]));
-                if target["legendFormat"] != "" {
-                    place = format!("{place}, {}", text(&target["legendFormat"]));
-                }
+                let of_panel = format!("{uid}, {row}, {}", text(&panel["title"]));
                 list.push(Query {
-                    place,
+                    place: place(&of_panel, &text(&target["legendFormat"])),
                     moves: panel["type"] == "timeseries" && expr.contains("rate("),
                     ask: Ask::Expr(check::filled(&expr)),
                 });
@@ -186,13 +183,17 @@ pub(crate) fn problems(prometheus: &Prometheus) -> Result<(usize, Vec<String>)> 
     Ok((queries.len(), problems))
 }
 
-/// Whether a query of a panel may have no answer.
-pub(super) fn may_be_empty(uid: &str, row: &str, title: &str) -> bool {
-    let place = format!("{uid}, {row}, {title}");
-    EMPTY.iter().any(|empty| {
-        let rest = empty.place.strip_prefix(&place);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
-    })
+/// Where a query stands: its panel, and its legend if it has one.
+pub(super) fn place(panel: &str, legend: &str) -> String {
+    match legend {
+        "" => panel.to_owned(),
+        legend => format!("{panel}, {legend}"),
+    }
+}
+
+/// Whether the query at this place may have no answer.
+pub(super) fn may_be_empty(place: &str) -> bool {
+    EMPTY.iter().any(|empty| empty.place == place)
 }
 
 /// Fails for an entry of the list of empty queries that names no query, or several, and for one that stands there twice.

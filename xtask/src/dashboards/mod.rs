@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{cmd, deps};
 
 pub(crate) use live::problems;
-pub(crate) use pictures::draw;
+pub(crate) use pictures::Pictures;
 
 /// A dashboard.
 struct Dashboard {

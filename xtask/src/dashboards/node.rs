@@ -146,11 +146,11 @@ pub(super) static NODE: Dashboard = Dashboard {
                     width: 12,
                     queries: &[
                         (
-                            "sum by (instance, controller) (increase(host_edac_corrected_errors_total{%n}[$__rate_interval]))",
+                            "sum by (cluster, instance, controller) (increase(host_edac_corrected_errors_total{%n}[$__rate_interval]))",
                             "{{instance}} {{controller}} corrected",
                         ),
                         (
-                            "sum by (instance, controller) (increase(host_edac_uncorrected_errors_total{%n}[$__rate_interval]))",
+                            "sum by (cluster, instance, controller) (increase(host_edac_uncorrected_errors_total{%n}[$__rate_interval]))",
                             "{{instance}} {{controller}} uncorrected",
                         ),
                     ],
@@ -279,7 +279,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (instance) (increase(nodewarden_kernel_log_lost_records_total{%n}[$__rate_interval])) > 0",
+                        "sum by (cluster, instance) (increase(nodewarden_kernel_log_lost_records_total{%n}[$__rate_interval])) > 0",
                         "{{instance}}",
                     )],
                 },

@@ -3,10 +3,9 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -16,7 +15,8 @@ use testkit::prometheus::{Prometheus, PrometheusOptions, Target};
 
 use super::place::Place;
 use super::{Node, recording};
-use crate::{cmd, dashboards};
+use crate::dashboards::Pictures;
+use crate::{cmd, dashboards, deps};
 
 /// The nodes and their faults.
 const TABLE: &str = include_str!("fleet.toml");
@@ -208,17 +208,21 @@ pub(super) struct Check {
     prometheus: Option<Prometheus>,
     /// When the queries are asked again.
     next: Duration,
-    /// Draws the panels, while the nodes go on.
-    drawing: Option<JoinHandle<Result<usize>>>,
+    /// The queries have passed: the panels are drawn.
+    draws: bool,
+    pictures: Pictures,
 }
 
 impl Check {
-    pub(super) const fn new() -> Self {
-        Self {
+    /// Installs what the checks need, before a fault's time runs.
+    pub(super) fn prepare() -> Result<Self> {
+        deps::install(&["prometheus"])?;
+        Ok(Self {
             prometheus: None,
             next: Duration::ZERO,
-            drawing: None,
-        }
+            draws: false,
+            pictures: Pictures::prepare()?,
+        })
     }
 
     /// Returns whether everything has passed.
@@ -227,13 +231,13 @@ impl Check {
             self.prometheus = Some(scraper(nodes)?);
         }
         let prometheus = self.prometheus.as_ref().context("no Prometheus")?;
-        if let Some(drawing) = self.drawing.take_if(|drawing| drawing.is_finished()) {
-            let drawn = drawing.join().map_err(|_| anyhow!("drawing panicked"))??;
-            println!("checked: {drawn} panels drawn");
-            return Ok(true);
-        }
-        if self.drawing.is_some() {
-            return Ok(false);
+        if self.draws {
+            // A page at each look, so that the nodes go on.
+            let drawn = self.pictures.next(&prometheus.address())?;
+            if let Some(panels) = drawn {
+                println!("checked: {panels} panels drawn, counted in each theme");
+            }
+            return Ok(drawn.is_some());
         }
         let last = nodes.iter().map(Node::length).max().unwrap_or_default();
         let late = at > last + PATIENCE;
@@ -258,8 +262,7 @@ impl Check {
             "\nchecked: {} nodes, an incident on each with a fault and on no other; {queries} queries of the dashboards and of promql.md",
             nodes.len()
         );
-        let address = prometheus.address();
-        self.drawing = Some(thread::spawn(move || dashboards::draw(&address)));
+        self.draws = true;
         Ok(false)
     }
 }
