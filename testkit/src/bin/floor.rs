@@ -3,33 +3,94 @@
 //!
 //! One thread, descriptors that stay open, pread, prepared text, one write. It has no timeouts, no limits and no
 //! checks, and one client at a time: a yardstick for benchmarks, not an exporter.
+//!
+//! `floor --apart ROOT` reads the files in a process of its own, as a program must that answers while a file blocks: one
+//! byte asks, one frame of numbers answers.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use flate2::{Compress, Compression, Crc, FlushCompress};
+
+/// What asks the other process for its numbers.
+const ASK: [u8; 1] = *b"?";
+
+const USAGE: &str = "usage: floor [--apart] ROOT";
 
 struct Counter {
     prefix: String,
     file: File,
 }
 
+/// Where the values come from.
+enum Source {
+    Files(Vec<File>),
+    Process { stream: UnixStream, frame: Vec<u8> },
+}
+
 fn main() -> Result<()> {
-    let root = std::env::args().nth(1).context("usage: floor ROOT")?;
-    let counters = open(&Path::new(&root).join("sys/class/infiniband"))?;
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (mode, root) = match args.as_slice() {
+        [root] => (None, root),
+        [mode, root] => (Some(mode.as_str()), root),
+        _ => anyhow::bail!(USAGE),
+    };
+    let counters = open(&Path::new(root).join("sys/class/infiniband"))?;
+    let (prefixes, files): (Vec<_>, Vec<_>) = counters.into_iter().map(|c| (c.prefix, c.file)).unzip();
+    match mode {
+        None => serve(prefixes, Source::Files(files)),
+        Some("--apart") => {
+            let (ours, theirs) = UnixStream::pair()?;
+            let reader = Command::new(std::env::current_exe()?)
+                .args(["--reader", root])
+                .stdin(Stdio::from(OwnedFd::from(theirs)))
+                .spawn()?;
+            // It ends with our end of the socket.
+            drop(reader);
+            let frame = vec![0; files.len() * size_of::<u64>()];
+            drop(files);
+            serve(prefixes, Source::Process { stream: ours, frame })
+        }
+        Some("--reader") => read(&files),
+        Some(_) => anyhow::bail!(USAGE),
+    }
+}
+
+/// The process that reads: answers each byte of its standard input by the numbers of all files.
+fn read(files: &[File]) -> Result<()> {
+    let mut stream = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let (mut ask, mut frame, mut text) = (ASK, Vec::new(), [0; 32]);
+    while stream.read(&mut ask)? > 0 {
+        frame.clear();
+        for file in files {
+            let n = file.read_at(&mut text, 0)?;
+            let digits = text[..n].iter().take_while(|b| b.is_ascii_digit());
+            let number = digits.fold(0_u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0')));
+            frame.extend_from_slice(&number.to_le_bytes());
+        }
+        stream.write_all(&frame)?;
+    }
+    Ok(())
+}
+
+fn serve(prefixes: Vec<String>, source: Source) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!(
         "serving {} counters on {}",
-        counters.len(),
+        prefixes.len(),
         listener.local_addr()?
     );
     let mut page = Page {
-        counters,
+        prefixes,
+        source,
         compress: Compress::new(Compression::new(1), false),
         plain: Vec::new(),
         answer: Vec::new(),
@@ -75,7 +136,8 @@ fn names(folder: &Path) -> Result<Vec<String>> {
 
 /// The page and the room to make it in, used again and again.
 struct Page {
-    counters: Vec<Counter>,
+    prefixes: Vec<String>,
+    source: Source,
     compress: Compress,
     plain: Vec<u8>,
     answer: Vec<u8>,
@@ -101,11 +163,24 @@ impl Page {
 
     fn answer(&mut self, gzip: bool) -> Result<()> {
         self.plain.clear();
-        let mut value = [0; 32];
-        for counter in &self.counters {
-            let n = counter.file.read_at(&mut value, 0)?;
-            self.plain.extend_from_slice(counter.prefix.as_bytes());
-            self.plain.extend_from_slice(&value[..n]);
+        match &mut self.source {
+            Source::Files(files) => {
+                let mut value = [0; 32];
+                for (prefix, file) in self.prefixes.iter().zip(files) {
+                    let n = file.read_at(&mut value, 0)?;
+                    self.plain.extend_from_slice(prefix.as_bytes());
+                    self.plain.extend_from_slice(&value[..n]);
+                }
+            }
+            Source::Process { stream, frame } => {
+                stream.write_all(&ASK)?;
+                stream.read_exact(frame)?;
+                let (numbers, _) = frame.as_chunks();
+                for (prefix, number) in self.prefixes.iter().zip(numbers) {
+                    self.plain.extend_from_slice(prefix.as_bytes());
+                    writeln!(self.plain, "{}", u64::from_le_bytes(*number))?;
+                }
+            }
         }
         // The length is written once it is known, into a field of fixed width.
         const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";

@@ -43,6 +43,8 @@ const DOCUMENT: &str = "docs/benchmarks.md";
 const OURS: &str = "nodewarden";
 const OURS_WHOLE: &str = "nodewarden, whole node";
 const FLOOR: &str = "floor";
+/// The floor with a process of its own that reads: the least that the design allows.
+const FLOOR_APART: &str = "floor, two processes";
 
 /// Number of adapters, as on a real node of that kind.
 const HCAS: usize = 10;
@@ -264,7 +266,10 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
         ));
     }
     if !args.is_ours() {
-        recipes.push(program::floor(&place.program("floor"), &root, hcas.len()));
+        let program = place.program("floor");
+        for (name, apart) in [(FLOOR, false), (FLOOR_APART, true)] {
+            recipes.push(program::floor(name, &program, &root, hcas.len(), apart));
+        }
     }
     if let Some(program) = &args.against {
         let program = std::path::absolute(program)?;

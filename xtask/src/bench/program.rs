@@ -199,12 +199,12 @@ pub(super) fn node_exporter(
     }
 }
 
-/// The floor program.
-pub(super) fn floor(program: &Path, root: &Path, shows: usize) -> Recipe {
+/// The floor program; `apart`: with a process of its own that reads.
+pub(super) fn floor(name: &str, program: &Path, root: &Path, shows: usize, apart: bool) -> Recipe {
     let mut command = Command::new(program);
-    command.arg(root);
+    command.args(apart.then_some("--apart")).arg(root);
     Recipe {
-        name: "floor".to_owned(),
+        name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command,
         says: "serving",

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::measure::{Figures, Series};
-use super::{FLOOR, OURS, peers};
+use super::{FLOOR, FLOOR_APART, OURS, peers};
 use crate::cmd;
 
 /// Marks around a table in docs/benchmarks.md.
@@ -78,6 +78,9 @@ const ROWS: &[Row<Figures>] = &[
         ratio(f, all, peers::NEW.name)
     }),
     ("ratio to the floor", |f, all| ratio(f, all, FLOOR)),
+    ("ratio to the floor, two processes", |f, all| {
+        ratio(f, all, FLOOR_APART)
+    }),
     ("CPU us a series, gzip, 1/s", |f, _| per_series(f)),
     ("p50 / p99 ms, gzip, 1/s", |f, _| latency(&f.slow)),
     ("CPU ms a scrape, gzip, in a row", |f, _| spread(&f.gzip)),
