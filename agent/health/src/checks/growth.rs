@@ -127,7 +127,7 @@ impl Watch for Growth {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let row = self.row;
         let settled = judge.since_boot() >= row.grace;
-        let seen: BTreeMap<&str, Seen> = judge
+        let seen: BTreeMap<&str, Seen<'_>> = judge
             .ports
             .iter()
             .map(|port| (port.id.as_str(), self.remember(judge, port, settled)))
@@ -169,7 +169,7 @@ impl Watch for Growth {
 
 impl Growth {
     /// Records the counters of a port.
-    fn remember(&mut self, judge: &Judge<'_>, port: &Port<'_>, settled: bool) -> Seen {
+    fn remember<'a>(&mut self, judge: &Judge<'_>, port: &Port<'a>, settled: bool) -> Seen<'a> {
         let row = self.row;
         let settled = settled && (row.up_for.is_zero() || self.up_for(judge, port) >= row.up_for);
         let mut seen = Seen {
@@ -187,11 +187,11 @@ impl Growth {
                 let name = (port.id.clone(), what.clone());
                 let at = judge.read_at(sample);
                 let watched = self.watched.read(name.clone(), at);
-                let (once, words) = match counter.least {
+                let once = match counter.least {
                     Least::Any => {
                         // Growth before the first reading has no time.
                         let grown = self.counters.growth(name, value) > 0;
-                        (grown && !watched.is_zero(), "not to grow".to_owned())
+                        grown && !watched.is_zero()
                     }
                     Least::Within(least, window) => {
                         let once = self.trails.take(name.clone(), value, at, window).by >= least;
@@ -200,16 +200,18 @@ impl Growth {
                             self.trails.forget(&name);
                             self.trails.take(name, value, at, window);
                         }
-                        let seconds = window.as_secs();
-                        (once, format!("to grow by fewer than {least} in {seconds} s"))
+                        once
                     }
                 };
                 self.times
                     .note(judge, &port.id, &what, u64::from(once && settled));
                 let is_full = port.is_full(counter.file);
-                let full = if is_full { ", saturated" } else { "" };
-                seen.counters
-                    .insert(what, format!("{}{full}", evidence(sample, &words)));
+                let line = Line {
+                    sample: *sample,
+                    least: &counter.least,
+                    is_full,
+                };
+                seen.counters.insert(what, line);
                 seen.watched = seen.watched.min(watched);
                 seen.at = seen.at.max(Some(at));
                 seen.is_full |= is_full;
@@ -231,11 +233,32 @@ fn key(row: &Counted, port: &Port<'_>) -> String {
     format!("{} {}", row.check.id, port.id)
 }
 
+/// The evidence of a counter. Its text is made if the counter grew: most never do.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    sample: Sample<'a>,
+    least: &'static Least,
+    is_full: bool,
+}
+
+impl Line<'_> {
+    fn text(&self) -> String {
+        let words = match self.least {
+            Least::Any => "not to grow".to_owned(),
+            Least::Within(least, window) => {
+                format!("to grow by fewer than {least} in {} s", window.as_secs())
+            }
+        };
+        let full = if self.is_full { ", saturated" } else { "" };
+        format!("{}{full}", evidence(&self.sample, &words))
+    }
+}
+
 /// The counters of a port in one snapshot.
 #[derive(Default)]
-struct Seen {
+struct Seen<'a> {
     /// The evidence of each counter, by name.
-    counters: BTreeMap<String, String>,
+    counters: BTreeMap<String, Line<'a>>,
     /// How long all of them were read without a gap.
     watched: Duration,
     /// The time of the last reading. `None`: no counter.
@@ -257,7 +280,7 @@ fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
 
 /// The times at which the counters of one port grew.
 struct Grown<'s> {
-    seen: &'s Seen,
+    seen: &'s Seen<'s>,
     name: String,
     own: Vec<u64>,
     /// Growth that most peers share.
@@ -276,7 +299,7 @@ impl<'s> Grown<'s> {
         row: &Counted,
         group: &Group<'_, '_>,
         port: &Port<'_>,
-        seen: &'s Seen,
+        seen: &'s Seen<'s>,
         now_ms: u64,
     ) -> Self {
         let rules = row.rules.iter();
@@ -300,7 +323,7 @@ impl<'s> Grown<'s> {
         };
         for (name, times) in times.of_device(&port.id, window, now_ms) {
             match seen.counters.get(name) {
-                Some(line) => found.lines.push((line.clone(), times.clone())),
+                Some(line) => found.lines.push((line.text(), times.clone())),
                 None => found.blind = true,
             }
             let (shared, own): (Vec<u64>, Vec<u64>) = times.into_iter().partition(is_shared);

@@ -14,8 +14,10 @@ use crate::worker::monitor::{CLOSING, LateThread, SOURCE, WATCHER};
 use crate::worker::proto::{Failure, FromWorker, Garbage, from_wire};
 use model::snapshot::{self, CollectorState, DeviceState, Prepared, Presence};
 
-/// How many reads of 16 KiB a worker gets before it is another one's turn.
+/// How many reads of [`READ`] bytes a worker gets before it is another one's turn.
 const READS: usize = 16;
+/// Bytes of a read.
+pub(super) const READ: usize = 16 * 1024;
 /// Limit of a collector's notes, in bytes: 16 GPUs need 5 KB.
 pub(super) const MAX_NOTES: usize = 64 * 1024;
 
@@ -23,7 +25,10 @@ impl Fleet {
     /// Reads frames of a worker, a bounded number of bytes: epoll reports what is left.
     pub fn readable(&mut self, domain: u16) -> Vec<FleetEvent> {
         let mut told = Vec::new();
-        if let Err(breach) = self.read(domain, &mut told) {
+        let mut bytes = std::mem::take(&mut self.received);
+        let read = self.read(domain, &mut bytes, &mut told);
+        self.received = bytes;
+        if let Err(breach) = read {
             if let Some(breach) = breach {
                 self.log(domain, || format!("{breach}; connection closed"));
             }
@@ -40,13 +45,17 @@ impl Fleet {
 
     /// # Errors
     /// `None` at the end of the stream.
-    fn read(&mut self, domain: u16, told: &mut Vec<FleetEvent>) -> Result<(), Option<Breach>> {
-        let mut bytes = [0; 16 * 1024];
+    fn read(
+        &mut self,
+        domain: u16,
+        bytes: &mut [u8],
+        told: &mut Vec<FleetEvent>,
+    ) -> Result<(), Option<Breach>> {
         for _ in 0..READS {
             let Some(Some(link)) = self.links.get_mut(usize::from(domain)) else {
                 return Ok(());
             };
-            let read = match link.stream.read(&mut bytes) {
+            let read = match link.stream.read(bytes) {
                 Ok(0) => return Err(None),
                 Ok(n) => n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
