@@ -270,7 +270,6 @@ impl Parent {
                 None => tracing::error!("the daemon was ended by a signal; restarting it"),
             }
         }
-        self.children.reap_workers();
         if let Some(runner) = &mut self.runner {
             runner.reap();
         }
@@ -286,6 +285,8 @@ impl Parent {
             }
             return Ok(None);
         }
+        // Their end is expected in a stop.
+        self.children.reap_workers();
         if self.link.is_none() && self.children.daemon_is_due() {
             self.start_daemon()?;
         }

@@ -51,6 +51,27 @@ fn a_helper_that_ends_takes_its_worker_with_it_and_a_worker_its_helpers() {
     );
 }
 
+/// Workers and their helpers end with the daemon, in any order, and while the parent still waits for it.
+#[test]
+fn a_stop_is_no_fault_of_a_worker_or_helper() {
+    let mut node = Node::new();
+    node.start();
+    let helper = node.helper_pid("bpf");
+    let core = Pid::from_raw(i32::try_from(node.core_pid()).unwrap());
+    let daemon = node.daemon();
+    kill(core, Signal::SIGSTOP).unwrap();
+    daemon.signal(Signal::SIGTERM).unwrap();
+    daemon.wait_for_line("stopping", LONG).unwrap();
+    kill9(helper);
+    let ended = || testkit::proc::Stat::read(helper).is_none_or(|s| !s.alive());
+    testkit::wait::until_true("the helper has ended", LONG, ended).unwrap();
+    kill(core, Signal::SIGCONT).unwrap();
+    daemon.wait(LONG).unwrap();
+    let log = daemon.stderr();
+    let (_, stop) = log.split_once("stopping").expect("the log reports the stop");
+    assert!(!stop.contains("WARN") && !stop.contains("ERROR"), "{log}");
+}
+
 #[test]
 fn a_crashed_worker_is_restarted_and_misses_nothing() {
     let mut node = Node::new();
