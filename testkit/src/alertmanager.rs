@@ -94,10 +94,14 @@ impl Webhooks {
         let all = Arc::clone(&got);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let got = stream.map_err(Into::into).and_then(receive);
-                // An error is kept too, so that a test that waits in vain shows it.
-                let one = got.unwrap_or_else(|error| (format!("error: {error:#}"), Value::Null));
+                let ends = stream.is_err();
+                let one = stream.map_err(Into::into).and_then(receive);
+                // An error is kept too, for the message of a test that waits in vain.
+                let one = one.unwrap_or_else(|error| (format!("error: {error:#}"), Value::Null));
                 all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+                if ends {
+                    break;
+                }
             }
         });
         Ok(Self { address, got })

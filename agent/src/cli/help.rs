@@ -12,6 +12,7 @@ Files:
   /etc/nodewarden/nodewarden.toml  configuration; optional
   /run/nodewarden/                 verdict and control socket (--run-dir)
   /var/lib/nodewarden/             incidents, nodewarden's drain (--state-dir)
+  /usr/share/doc/nodewarden/       the package's documents: begin with operations/first-alert.md
 
 Examples:
   nodewarden run                          the daemon; needs no configuration, default mode: observe

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::alertmanager::{Alertmanager, Notification, Webhooks};
 use testkit::prometheus::{Prometheus, PrometheusOptions, Target};
 use testkit::wait;
@@ -30,14 +30,34 @@ const ALERT: &str = "NodewardenFaultDrains";
 /// Of scrapes and evaluations.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// The alerts of that name in notifications: each one's fingerprint, beginning and status.
-fn alerts(got: &[Notification]) -> BTreeSet<[String; 3]> {
-    let alerts = got
-        .iter()
-        .flat_map(|(_, n)| n["alerts"].as_array().into_iter().flatten());
-    let ours = alerts.filter(|a| a["labels"]["alertname"] == ALERT);
-    ours.map(|a| ["fingerprint", "startsAt", "status"].map(|key| a[key].to_string()))
-        .collect()
+/// The alerts of that name in notifications: where each was sent, its fingerprint, beginning and status.
+fn alerts(got: &[Notification]) -> BTreeSet<[String; 4]> {
+    let of = |(path, sent): &Notification| {
+        let alerts = sent["alerts"].as_array().cloned().unwrap_or_default();
+        let ours = alerts.into_iter().filter(|a| a["labels"]["alertname"] == ALERT);
+        let text = |a: &Value, key: &str| a[key].to_string();
+        ours.map(|a| {
+            [
+                path.clone(),
+                text(&a, "fingerprint"),
+                text(&a, "startsAt"),
+                text(&a, "status"),
+            ]
+        })
+        .collect::<Vec<_>>()
+    };
+    got.iter().flat_map(of).collect()
+}
+
+/// When Prometheus last evaluated the group of the alert.
+fn evaluated(prometheus: &Prometheus) -> Option<String> {
+    let rules = prometheus.api("/api/v1/rules").unwrap();
+    let has = |group: &&Value| {
+        let rules = group["rules"].as_array().into_iter().flatten();
+        rules.into_iter().any(|rule| rule["name"] == ALERT)
+    };
+    let group = rules["groups"].as_array()?.iter().find(has)?;
+    group["lastEvaluation"].as_str().map(str::to_owned)
 }
 
 #[test]
@@ -83,8 +103,8 @@ fn a_fault_reaches_a_webhook_with_gpu_node_remedy_and_runbook_and_an_acknowledge
             .find(|a| a["labels"]["alertname"] == ALERT)?;
         Some((path.clone(), alert.clone()))
     };
-    let (path, alert) =
-        wait::until("the notification", LONG, || Ok(hooks.got().iter().find_map(ours))).unwrap();
+    let notified = wait::until("the notification", LONG, || Ok(hooks.got().iter().find_map(ours)));
+    let (path, alert) = notified.unwrap_or_else(|error| panic!("{error:#}\n{:#?}", hooks.got()));
     assert_eq!(path, "/tickets");
     let (labels, notes) = (&alert["labels"], &alert["annotations"]);
     assert_eq!(
@@ -108,10 +128,17 @@ fn a_fault_reaches_a_webhook_with_gpu_node_remedy_and_runbook_and_an_acknowledge
     let id = node.open_incidents()[0]["id"].as_str().unwrap().to_owned();
     let (code, _, err) = node.cli(&["ack", &id, "--reason", "the vendor is called"]);
     assert_eq!(code, Some(0), "{err}");
-    // Three evaluations with the acknowledgement, each followed by the group interval of Alertmanager.
-    let evaluated = "count_over_time((nodewarden_incident_acknowledged == 1)[1m:5s]) >= 4";
-    let wait = prometheus.wait_query(evaluated, |rows| !rows.is_empty(), LONG);
-    wait.unwrap_or_else(|error| panic!("{error:#}\n{:#?}", hooks.got()));
+    let acknowledged = |rows: &[(_, f64)]| rows.first().is_some_and(|(_, value)| *value == 1.0);
+    prometheus
+        .wait_query("nodewarden_incident_acknowledged", acknowledged, LONG)
+        .unwrap();
+    // Three evaluations with it, and the time of a further one for Alertmanager, whose group interval is shorter.
+    let mut at: BTreeSet<String> = evaluated(&prometheus).into_iter().collect();
+    wait::until("four evaluations", LONG, || {
+        at.extend(evaluated(&prometheus));
+        Ok((at.len() > 4).then_some(()))
+    })
+    .unwrap();
     let began = format!("changes(ALERTS_FOR_STATE{{alertname={ALERT:?}}}[5m])");
     let changes = prometheus.query(&began).unwrap();
     let values: Vec<f64> = changes.iter().map(|(_, value)| *value).collect();

@@ -4,8 +4,8 @@
 //! One thread, descriptors that stay open, pread, prepared text, one write. It has no timeouts, no limits and no
 //! checks, and one client at a time: a yardstick for benchmarks, not an exporter.
 //!
-//! `floor --apart ROOT` reads the files in a process of its own, as a program must that answers while a file blocks: one
-//! byte asks, one frame of numbers answers.
+//! `floor --apart ROOT` reads the files in a process of its own and sends parsed numbers, as nodewarden does: one byte asks,
+//! one frame answers.
 
 use std::fmt::Write as _;
 use std::fs::File;

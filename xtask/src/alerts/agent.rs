@@ -47,7 +47,7 @@ unless on (cluster, instance)
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: nodewarden cannot tell whether the node is healthy",
             description: "The verdict on {{ $labels.instance }} has been unknown for 30 min: the kernel log or the host cannot be read.",
-            act: "`nodewarden check` names the source and the reason.",
+            act: "`nodewarden status` names the source and the reason; docs/operations/troubleshooting.md says what to do for each.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(

@@ -116,7 +116,7 @@ and on (cluster, instance, incident)
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
             description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}. nodewarden wrote it into the node's Comment and does not drain. Remedy: {{ $labels.act }}.",
-            act: "As above. If jobs fail because of it, drain the node, or let nodewarden do so: `health.checks` in the configuration.",
+            act: "`nodewarden why` shows evidence and remedy. If jobs fail because of it, drain the node, or let nodewarden do so: `health.checks` in the configuration.",
             runbook: Runbook::OfCheck,
             fires: Case {
                 input: COMMENT,

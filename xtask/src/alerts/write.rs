@@ -55,7 +55,7 @@ fn groups(all: &[&Group], indent: &str) -> String {
             writeln!(out, "{inner}annotations:").ok();
             for (name, text) in [
                 ("summary", alert.summary),
-                ("description", alert.description),
+                ("description", &described(alert.description, alert)),
                 ("runbook_url", &link(alert)),
             ] {
                 writeln!(out, "{inner}  {name}: {}", quoted(text)).ok();
@@ -63,6 +63,11 @@ fn groups(all: &[&Group], indent: &str) -> String {
         }
     }
     out
+}
+
+/// What has happened, and what to do: a pager shows no more.
+fn described(what: &str, alert: &Alert) -> String {
+    format!("{what} {}", alert.act)
 }
 
 /// The rules as Prometheus reads them.
@@ -163,7 +168,7 @@ fn further_case(out: &mut String, alert: &Alert, case: &FurtherCase) {
     let runbook = format!("{DOCUMENTS}/{runbook}");
     for (name, text) in [
         ("summary", summary),
-        ("description", description),
+        ("description", &described(description, alert)),
         ("runbook_url", &runbook),
     ] {
         writeln!(out, "              {name}: {}", quoted(text)).ok();

@@ -43,7 +43,7 @@ const DOCUMENT: &str = "docs/benchmarks.md";
 const OURS: &str = "nodewarden";
 const OURS_WHOLE: &str = "nodewarden, whole node";
 const FLOOR: &str = "floor";
-/// The floor with a process of its own that reads: the least that the design allows.
+/// The floor with a process of its own that reads and sends numbers, as nodewarden's workers do.
 const FLOOR_APART: &str = "floor, two processes";
 
 /// Number of adapters, as on a real node of that kind.
@@ -267,9 +267,11 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
     }
     if !args.is_ours() {
         let program = place.program("floor");
-        for (name, apart) in [(FLOOR, false), (FLOOR_APART, true)] {
-            recipes.push(program::floor(name, &program, &root, hcas.len(), apart));
-        }
+        recipes.push(program::floor(FLOOR, &program, &root, hcas.len(), false));
+        // A file of its own: PSS divides the pages of one among all its processes.
+        let copy = place.temp.path().join("floor-apart");
+        std::fs::copy(&program, &copy).with_context(|| copy.display().to_string())?;
+        recipes.push(program::floor(FLOOR_APART, &copy, &root, hcas.len(), true));
     }
     if let Some(program) = &args.against {
         let program = std::path::absolute(program)?;

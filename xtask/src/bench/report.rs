@@ -185,7 +185,7 @@ pub(super) fn json(all: &[Figures], machine: &Machine) -> Value {
             "name": f.name, "version": f.version, "faults": f.faults, "counters_shown": f.shown, "series": f.samples,
             "bytes_gzip": f.bytes_gzip, "bytes_plain": f.bytes_plain,
             "gzip_once_a_second": series(&f.slow), "gzip_in_a_row": series(&f.gzip), "plain_in_a_row": series(&f.plain),
-            "ratio_to_node_exporter": times(f, all, peers::NEW.name), "ratio_to_floor": times(f, all, FLOOR),
+            "ratio_to_node_exporter": times(f, all, peers::NEW.name), "ratio_to_floor": times(f, all, FLOOR), "ratio_to_floor_two_processes": times(f, all, FLOOR_APART),
             "burst_ms": f.burst, "syscalls_per_scrape": f.syscalls, "processes": f.processes.iter().map(process).collect::<Vec<_>>(),
             "idle_switches_per_s": f.idle_switches, "idle_cpu_us_per_s": f.idle_cpu, "cpu_method": f.method,
         })

@@ -257,6 +257,9 @@ fn faults(uid: &str, drawn: &[Value]) -> Vec<String> {
             }
         }
         let frames = number("frames");
+        if frames == 0 && list("queries").iter().any(|query| query["series"] != 0) {
+            say("its transformations leave nothing".to_owned());
+        }
         if frames > 0 {
             let (points, canvases) = (number("points"), number("canvases"));
             // A table may show labels only.
@@ -278,10 +281,8 @@ fn faults(uid: &str, drawn: &[Value]) -> Vec<String> {
                 say(format!("shows {word}: {}", text("text")));
             }
         }
-        if SCROLLS.contains(&format!("{uid}, {}", text("title")).as_str()) {
-            continue;
-        }
-        if number("hidden") > 0 {
+        let scrolls = SCROLLS.contains(&format!("{uid}, {}", text("title")).as_str());
+        if number("hidden") > 0 && !scrolls {
             say(format!("{} px of its columns are not visible", number("hidden")));
         }
         for label in list("missing") {
@@ -320,6 +321,7 @@ mod tests {
             json!({ "points": 0 }),
             json!({ "kind": "table", "points": 0 }),
             json!({ "kind": "stat", "text": "no data" }),
+            json!({ "kind": "stat", "frames": 0 }),
             json!({ "text": "NaN" }),
             json!({ "hidden": 300 }),
             json!({ "missing": ["1650000000100"] }),
@@ -328,6 +330,15 @@ mod tests {
             assert_eq!(found.len(), 1, "{change}: {found:?}");
             assert!(found[0].starts_with("Nodes, Nodes ("), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_table_that_scrolls_shows_its_labels() {
+        let panel = json!({ "id": 2, "title": "GPU", "row": "Identity", "kind": "table", "drawn": true, "frames": 1, "points": 0, "rows": 5,
+            "queries": [{ "legend": "", "series": 5 }], "text": "1.65 Tri", "hidden": 300, "missing": ["1650000000100"] });
+        let found = faults("nodewarden-gpu", &[panel]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("1650000000100"), "{found:?}");
     }
 
     #[test]
