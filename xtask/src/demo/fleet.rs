@@ -192,6 +192,11 @@ pub(super) fn print_where_to_look(nodes: &[Node], config: &TempDir) {
     for node in nodes {
         println!("  {:6} http://{}/", node.name, node.place.address());
     }
+    println!();
+    for node in nodes {
+        let (program, run) = (node.place.program().display(), node.place.run_dir());
+        println!("  {:6} {program} why --run-dir {}", node.name, run.display());
+    }
     let file: PathBuf = config.path().join("prometheus.yml");
     println!(
         "\n  prometheus --config.file {} --storage.tsdb.path $(mktemp -d)\n  then http://127.0.0.1:9090/alerts: \
