@@ -5,7 +5,6 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -13,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::daemon::Daemon;
 use crate::ports::Port;
-use crate::{exec, http, wait};
+use crate::{exec, wait};
 
 /// A running Alertmanager; dropping it ends it and removes its data.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ impl Alertmanager {
             .current_dir(dir.path());
         let daemon = Daemon::start(command)?;
         let address = format!("127.0.0.1:{}", port.number());
-        wait_ready("Alertmanager", &address, &daemon)?;
+        daemon.wait_ready("Alertmanager", &address)?;
         Ok(Self {
             _daemon: daemon,
             port,
@@ -55,21 +54,6 @@ impl Alertmanager {
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port.number())
     }
-}
-
-/// Waits until the server answers `/-/ready`, as those of the Prometheus project do.
-///
-/// # Errors
-/// When it ends or is not ready in time, with what it has logged.
-pub(crate) fn wait_ready(name: &str, address: &str, daemon: &Daemon) -> Result<()> {
-    let ready = wait::until(&format!("{name} ready"), wait::PATIENCE, || {
-        if let Some(status) = daemon.ended()? {
-            bail!("{status}");
-        }
-        let ready = http::get(address, "/-/ready", &[], Duration::from_secs(10));
-        Ok(ready.ok().filter(|r| r.status == 200).map(drop))
-    });
-    ready.with_context(|| daemon.stderr())
 }
 
 /// A notification: the path that it was sent to, and its JSON.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::guard::Guard;
 use crate::proc::{self, Stat};
-use crate::wait;
+use crate::{http, wait};
 
 /// Time that a program has to end before SIGKILL.
 const GRACE: Duration = Duration::from_secs(20);
@@ -98,6 +98,21 @@ impl Daemon {
     /// Its stderr so far.
     pub fn stderr(&self) -> String {
         text(&self.stderr_file())
+    }
+
+    /// Waits until it answers `/-/ready`, as the servers of the Prometheus project do.
+    ///
+    /// # Errors
+    /// When it ends or is not ready in time, with what it has logged.
+    pub fn wait_ready(&self, name: &str, address: &str) -> Result<()> {
+        let ready = wait::until(&format!("{name} ready"), wait::PATIENCE, || {
+            if let Some(status) = self.ended()? {
+                bail!("{status}");
+            }
+            let ready = http::get(address, "/-/ready", &[], Duration::from_secs(10));
+            Ok(ready.ok().filter(|r| r.status == 200).map(drop))
+        });
+        ready.with_context(|| self.stderr())
     }
 
     /// Waits for a line of stdout or stderr that contains `part`, and gives the line. The program's end is an error.

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::alertmanager::wait_ready;
 use crate::daemon::Daemon;
 use crate::ports::Port;
 use crate::{exec, http, wait};
@@ -126,7 +125,9 @@ impl Prometheus {
             port,
             _dir: dir,
         };
-        wait_ready("Prometheus", &prometheus.address(), &prometheus.daemon)?;
+        prometheus
+            .daemon
+            .wait_ready("Prometheus", &prometheus.address())?;
         Ok(prometheus)
     }
 
