@@ -1,5 +1,6 @@
 //! The families of a page, and the metrics of each collector that fill them. Fixed while the collectors are the same.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use collectors::{Alias, Metric, Spec, Unit};
@@ -50,8 +51,10 @@ pub(super) struct Column {
 /// One family.
 #[derive(Debug)]
 pub(super) struct Family {
-    text: Vec<u8>,
-    openmetrics: Vec<u8>,
+    said: header::Family<'static>,
+    /// Made when first written: most families are on no page of a node, and a scraper asks for one format.
+    text: OnceCell<Box<[u8]>>,
+    openmetrics: OnceCell<Box<[u8]>>,
     pub(super) columns: Vec<Column>,
     /// Several collectors fill it, so their series may be equal.
     pub(super) shared: bool,
@@ -59,24 +62,25 @@ pub(super) struct Family {
 
 impl Family {
     fn new(said: header::Family<'static>) -> Self {
-        let header = |format| {
-            let mut out = Vec::new();
-            said.write(format, &mut out);
-            out
-        };
         Self {
-            text: header(Format::Text),
-            openmetrics: header(Format::OpenMetrics),
+            said,
+            text: OnceCell::new(),
+            openmetrics: OnceCell::new(),
             columns: Vec::new(),
             shared: false,
         }
     }
 
     pub(super) fn header(&self, format: Format) -> &[u8] {
-        match format {
+        let header = match format {
             Format::Text => &self.text,
             Format::OpenMetrics => &self.openmetrics,
-        }
+        };
+        header.get_or_init(|| {
+            let mut out = Vec::new();
+            self.said.write(format, &mut out);
+            out.into()
+        })
     }
 }
 
