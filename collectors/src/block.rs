@@ -8,6 +8,7 @@ use foldhash::quality::FixedState;
 
 use crate::Error;
 use crate::budget::DeviceShare;
+use crate::label::{Label, Labels};
 use crate::metric::{Kind, Metric};
 
 pub use crate::budget::{MAX_LABEL_BYTES, MAX_SERIES, SeriesBudget};
@@ -43,17 +44,17 @@ pub struct Series {
     /// The row of the metric table.
     pub metric: &'static Metric,
     /// Label values.
-    pub labels: Vec<String>,
+    pub labels: Arc<[Label]>,
     /// The part of the metric.
     pub part: Part,
 }
 
 impl Series {
     /// All series of one set of label values in a layout, in order.
-    pub fn all(metric: &'static Metric, labels: Vec<String>) -> impl Iterator<Item = Self> {
+    pub fn all(metric: &'static Metric, labels: Arc<[Label]>) -> impl Iterator<Item = Self> {
         parts(metric).map(move |part| Self {
             metric,
-            labels: labels.clone(),
+            labels: Arc::clone(&labels),
             part,
         })
     }
@@ -107,6 +108,8 @@ pub type Layout = Vec<Series>;
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     layout: Arc<Layout>,
+    /// Of the series that this reading has added.
+    labels: Option<Box<Labels>>,
     /// One for each series of the layout.
     marks: Vec<Mark>,
     values: Vec<Value>,
@@ -196,7 +199,7 @@ impl Block {
                 self.refused += slots as u64;
                 return;
             }
-            let labels = labels.iter().map(|l| (*l).to_owned()).collect();
+            let labels = self.labels.get_or_insert_default().of(labels);
             Arc::make_mut(&mut self.layout).extend(Series::all(metric, labels));
             let parts = (0..slots as u64).map(|part| mark.part(part));
             self.marks.extend(parts);
@@ -232,13 +235,18 @@ impl Block {
     /// Ends a reading: series of the previous reading that this one did not name leave the layout.
     pub fn finish(&mut self) {
         self.cut(self.values.len());
+        if self.labels.take().is_some() {
+            Arc::make_mut(&mut self.layout).shrink_to_fit();
+            self.marks.shrink_to_fit();
+            self.values.shrink_to_fit();
+        }
     }
 
     fn cut(&mut self, at: usize) {
         let Some(gone @ [_, ..]) = self.layout.get(at..) else {
             return;
         };
-        let bytes = gone.iter().flat_map(|s| &s.labels).map(String::len).sum();
+        let bytes = gone.iter().flat_map(|s| s.labels.iter()).map(|l| l.len()).sum();
         self.share.give(gone.len(), bytes);
         Arc::make_mut(&mut self.layout).truncate(at);
         self.marks.truncate(at);

@@ -233,7 +233,7 @@ fn line_start(series: &Series) -> String {
 
 fn label_text(series: &Series, le: Option<&str>) -> String {
     let own = series.metric.labels.iter().copied();
-    let own = own.zip(series.labels.iter().map(String::as_str));
+    let own = own.zip(series.labels.iter().map(|l| l.as_str()));
     let pairs: Vec<String> = own
         .chain(le.map(|bound| ("le", bound)))
         .map(|(name, value)| {

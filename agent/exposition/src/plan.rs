@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use collectors::block::MAX_SERIES;
-use collectors::{Joined, Series, Tier, Value};
+use collectors::{Joined, Label, Series, Tier, Value};
 
 use super::column::Lines;
 use super::schema::{Column, Shape, Wanted};
@@ -138,7 +138,7 @@ impl Plan {
 
 /// The labels of a series, with their names.
 fn labels(series: &Series) -> impl Iterator<Item = (&str, &str)> {
-    let values = series.labels.iter().map(String::as_str);
+    let values = series.labels.iter().map(Label::as_str);
     series.metric.labels.iter().copied().zip(values)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::device_files::{self, DeviceFiles};
 use collectors::runner::Reading;
 use collectors::sys::task::Task;
-use collectors::{Block, Cadence, Layout, Metric, Part, Spec, Subject, Value};
+use collectors::{Block, Cadence, Label, Layout, Metric, Part, Spec, Subject, Value};
 
 /// A layout, received once. Two readings with the same address have the same layout.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub struct Sample<'a> {
     /// The metric.
     pub metric: &'static Metric,
     /// Label values, in the order of [`Metric::labels`].
-    pub labels: &'a [String],
+    pub labels: &'a [Label],
     /// The part: a histogram is several samples.
     pub part: Part,
     /// The value; never [`Value::Absent`].
@@ -130,7 +130,7 @@ impl<'a> Sample<'a> {
     /// The value of one label.
     pub fn label(&self, name: &str) -> Option<&'a str> {
         let at = self.metric.labels.iter().position(|l| *l == name)?;
-        self.labels.get(at).map(String::as_str)
+        self.labels.get(at).map(Label::as_str)
     }
 }
 

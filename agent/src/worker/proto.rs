@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::{Arc, LazyLock};
 
-use collectors::{Cursor, Env, Event, Layout, Metric, Series, Settings, Subject, Value};
+use collectors::{Cursor, Env, Event, Labels, Layout, Metric, Series, Settings, Subject, Value};
 use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
@@ -177,7 +177,7 @@ pub fn to_wire(layout: &Layout) -> WireLayout {
         .map(|s| {
             (
                 NUMBERS.get(s.metric.name).copied().unwrap_or(u16::MAX),
-                s.labels.clone(),
+                s.labels.iter().map(|l| l.to_string()).collect(),
             )
         })
         .collect()
@@ -189,13 +189,16 @@ pub fn to_wire(layout: &Layout) -> WireLayout {
 /// When a metric number or a number of labels does not fit the table.
 pub fn from_wire(layout: WireLayout) -> Result<Layout, Garbage> {
     let mut series = Layout::with_capacity(layout.len());
+    let mut shared = Labels::default();
     for (number, labels) in layout {
         let metric = METRICS.get(usize::from(number)).ok_or(Garbage("metric number"))?;
         if metric.labels.len() != labels.len() {
             return Err(Garbage("number of labels"));
         }
-        series.extend(Series::all(metric, labels));
+        series.extend(Series::all(metric, shared.of(&labels)));
     }
+    // Of a histogram the wire names the first series only, so that the list has grown.
+    series.shrink_to_fit();
     Ok(series)
 }
 
@@ -411,8 +414,8 @@ mod tests {
     #[test]
     fn a_layout_survives_the_way() {
         let series = METRICS.iter().take(3).flat_map(|m| {
-            let labels = m.labels.iter().map(|l| format!("{l} \"x\"")).collect();
-            Series::all(m, labels)
+            let labels: Vec<_> = m.labels.iter().map(|l| format!("{l} \"x\"")).collect();
+            Series::all(m, Labels::default().of(&labels))
         });
         let layout: Layout = series.collect();
         assert_eq!(from_wire(to_wire(&layout)).unwrap(), layout);

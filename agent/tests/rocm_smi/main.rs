@@ -233,7 +233,7 @@ fn read(dir: &Path) -> Block {
 fn value(block: &Block, metric: &Metric, labels: &[&str]) -> f64 {
     let mut all = block
         .iter()
-        .filter(|(s, _)| s.metric == metric && s.labels == labels);
+        .filter(|(s, _)| s.metric == metric && *s.labels == *labels);
     match all.next() {
         Some((_, Value::U64(value))) => value as f64,
         Some((_, Value::F64(value))) => value,

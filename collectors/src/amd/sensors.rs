@@ -233,7 +233,9 @@ mod tests {
         let mut block = Block::default();
         push_table("g", &Table::parse(&bytes).unwrap(), None, &mut block);
         let stacks = block.iter().filter(|(s, _)| s.metric == &n::SENSOR_TEMPERATURE);
-        let found: Vec<_> = stacks.map(|(s, value)| (s.labels[1].clone(), value)).collect();
+        let found: Vec<_> = stacks
+            .map(|(s, value)| (s.labels[1].to_string(), value))
+            .collect();
         let expected = (0..8_u16).map(|at| (format!("hbm{at}"), Value::F64(f64::from(41 + at))));
         assert_eq!(found, expected.collect::<Vec<_>>());
     }

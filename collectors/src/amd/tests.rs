@@ -59,13 +59,15 @@ impl Node {
     }
 
     fn value(&self, metric: &'static Metric, labels: &[&str]) -> Option<Value> {
-        let is_it = |s: &crate::Series| s.metric == metric && s.labels == labels;
+        let is_it = |s: &crate::Series| s.metric == metric && *s.labels == *labels;
         self.block.iter().find(|(s, _)| is_it(s)).map(|(_, value)| value)
     }
 
     fn state(&self) -> Option<String> {
         let mut infos = self.block.iter().filter(|(s, _)| s.metric == &n::TABLE_INFO);
-        infos.next().and_then(|(series, _)| series.labels.last().cloned())
+        infos
+            .next()
+            .and_then(|(series, _)| series.labels.last().map(ToString::to_string))
     }
 
     /// Changes bytes of the table.
@@ -273,7 +275,7 @@ fn activity_of_the_whole_gpu_is_not_shown_as_that_of_a_partition() {
     node.scan();
     node.read();
     let xccs = node.block.iter().filter(|(s, _)| s.metric == &n::XCC_UTILIZATION);
-    let parts: Vec<String> = xccs.map(|(s, _)| s.labels[1].clone()).collect();
+    let parts: Vec<String> = xccs.map(|(s, _)| s.labels[1].to_string()).collect();
     assert_eq!(parts, [""; 8]);
     let instances = node
         .block

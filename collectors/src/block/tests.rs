@@ -41,6 +41,22 @@ fn an_unchanged_reading_keeps_the_layout_object() {
 }
 
 #[test]
+fn neighbours_with_equal_labels_share_them() {
+    let mut block = Block::default();
+    block.u64(&M, &["a"], 1);
+    block.histogram(&H, &["a"], histogram(3));
+    block.u64(&M, &["b"], 2);
+    block.finish();
+    let [first, parts @ .., last] = block.layout().as_slice() else {
+        panic!("{:?}", block.layout());
+    };
+    assert_eq!(parts.len(), H.slots());
+    assert!(parts.iter().all(|s| Arc::ptr_eq(&s.labels, &first.labels)));
+    assert_eq!(*first.labels, ["a"]);
+    assert_eq!(*last.labels, ["b"]);
+}
+
+#[test]
 fn a_kept_mark_is_that_of_its_labels() {
     let mut block = Block::default();
     block.u64(&M, &["a"], 1);
@@ -64,7 +80,7 @@ fn a_series_that_is_not_named_again_leaves_the_layout() {
     block.u64(&M, &["b"], 2);
     block.finish();
     assert_eq!(block.layout().len(), 1);
-    assert_eq!(block.layout()[0].labels, ["b"]);
+    assert_eq!(*block.layout()[0].labels, ["b"]);
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn read_each(port: &mut dyn Device) -> BTreeMap<String, Reading> {
             panic!("{series:?}")
         };
         let name = format!("{name} {}", own.join(" "));
-        let of_it = found.entry(netdev.clone()).or_default();
+        let of_it = found.entry(netdev.to_string()).or_default();
         assert_eq!(
             of_it.insert(name.trim_end().to_owned(), value),
             None,

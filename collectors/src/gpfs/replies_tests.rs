@@ -59,7 +59,9 @@ impl Folder {
     }
 
     fn all(&self, metric: &'static Metric) -> Vec<(Vec<String>, Value)> {
-        let of = |(s, value): (&Series, Value)| (s.metric == metric).then(|| (s.labels.clone(), value));
+        let of = |(s, value): (&Series, Value)| {
+            (s.metric == metric).then(|| (s.labels.iter().map(ToString::to_string).collect(), value))
+        };
         self.block.iter().filter_map(of).collect()
     }
 

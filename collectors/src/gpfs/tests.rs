@@ -45,7 +45,7 @@ impl Node {
     }
 
     fn value(&self, metric: &'static crate::Metric, labels: &[&str]) -> Option<Value> {
-        let is_it = |s: &crate::Series| s.metric == metric && s.labels == labels;
+        let is_it = |s: &crate::Series| s.metric == metric && *s.labels == *labels;
         self.block.iter().find(|(s, _)| is_it(s)).map(|(_, value)| value)
     }
 

@@ -262,7 +262,7 @@ const MOUNTINFO: &str = "90 1 0:52 / /scratch rw - lustre 10.2.0.40@o2ib:/scratc
 /// The mount points that are shown, by instance.
 fn points(block: &Block) -> Vec<String> {
     let info = block.iter().filter(|(s, _)| s.metric == &metrics::CLIENT_INFO);
-    info.map(|(series, _)| series.labels[2].clone()).collect()
+    info.map(|(series, _)| series.labels[2].to_string()).collect()
 }
 
 #[test]

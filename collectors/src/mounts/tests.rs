@@ -61,7 +61,7 @@ fn read(device: &mut Box<dyn Device>) -> Result<Block, Error> {
 }
 
 fn value(block: &Block, metric: &'static crate::Metric, labels: &[&str]) -> Option<Value> {
-    let is_it = |s: &crate::Series| s.metric == metric && s.labels == labels;
+    let is_it = |s: &crate::Series| s.metric == metric && *s.labels == *labels;
     block.iter().find(|(s, _)| is_it(s)).map(|(_, value)| value)
 }
 
@@ -135,7 +135,7 @@ fn a_thousand_filesystems_of_a_user_leave_room_for_the_series_of_the_node() {
         node.write("/statfs/m10/figures", "1000 600 500 100 90");
         let mut devices = node.scan();
         let list = read(&mut devices[0]).unwrap();
-        let labels = list.iter().flat_map(|(series, _)| &series.labels);
+        let labels = list.iter().flat_map(|(series, _)| series.labels.iter());
         let bytes: usize = labels.map(|label| label.len()).sum();
         assert!(bytes < crate::block::MAX_LABEL_BYTES / 2, "{bytes}");
         let found = list.iter().filter(|(s, _)| s.metric == &READ_ONLY).count();

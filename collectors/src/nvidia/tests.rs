@@ -159,7 +159,7 @@ impl Node {
 fn take(seen: &mut Seen, reading: &Reading<'_>, block: &Block) {
     assert!(reading.result.is_ok(), "{:?}", reading.result);
     for (series, value) in block.iter() {
-        let labels: Vec<&str> = series.labels.iter().map(String::as_str).collect();
+        let labels: Vec<&str> = series.labels.iter().map(|l| l.as_str()).collect();
         let key = key(series.metric, &labels);
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         match value {

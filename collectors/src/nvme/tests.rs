@@ -47,7 +47,8 @@ fn read(device: &mut Box<dyn Device>) -> Result<Block, Error> {
 
 fn value(block: &Block, metric: &'static crate::Metric) -> Vec<(Vec<String>, Value)> {
     let of = block.iter().filter(|(series, _)| series.metric == metric);
-    of.map(|(series, value)| (series.labels.clone(), value)).collect()
+    of.map(|(series, value)| (series.labels.iter().map(ToString::to_string).collect(), value))
+        .collect()
 }
 
 /// A log with this critical warning and composite temperature, in kelvins.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use collectors::block::MAX_SERIES;
-use collectors::{Metric, Tier, Value};
+use collectors::{Labels, Metric, Tier, Value};
 use proptest::prelude::*;
 
 use super::*;
@@ -178,7 +178,8 @@ fn a_plan_follows_the_collectors() {
 /// A device whose worker did not keep the limit.
 fn unlimited(metric: &'static Metric, series: usize) -> DeviceState {
     let mut state = device("a", |_| {});
-    let all = (0..series).flat_map(|n| collectors::Series::all(metric, vec![n.to_string()]));
+    let all =
+        (0..series).flat_map(|n| collectors::Series::all(metric, Labels::default().of(&[n.to_string()])));
     state.layout = Arc::new(Prepared::new(all.collect()));
     state.values = Arc::new(vec![Value::U64(1); state.layout.series.len()]);
     state

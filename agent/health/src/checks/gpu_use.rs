@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use collectors::gpu::metrics as m;
-use collectors::{Subject, SubjectKind};
+use collectors::{Label, Subject, SubjectKind};
 
 use super::Check;
 use super::gpu::key;
@@ -85,7 +85,7 @@ pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
         let mut instances: Vec<&'a str> = gpu
             .all(&m::INSTANCE_INFO)
             .filter_map(|s| s.labels.get(1))
-            .map(String::as_str)
+            .map(Label::as_str)
             .collect();
         if instances.is_empty() {
             instances.push("");

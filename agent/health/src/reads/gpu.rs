@@ -96,7 +96,7 @@ pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
         let gpu = gpus.entry(label).or_insert_with(|| Gpu {
             label: match label.strip_prefix("pci:").and_then(PciAddress::parse) {
                 Some(pci) => gpu_label(inventory, &pci),
-                None => label.clone(),
+                None => label.to_string(),
             },
             pci: None,
             at: snapshot.at.saturating_sub(sample.age),

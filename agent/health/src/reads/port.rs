@@ -7,7 +7,7 @@ use collectors::rdma::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
     PORT_RATE, PORT_STATE,
 };
-use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
+use collectors::{Label, Metric, PciAddress, Subject, SubjectKind, Value};
 
 use super::host::{Host, Slot};
 use super::known::{Known, Role};
@@ -274,7 +274,7 @@ fn port<'a>(
 /// The value of one label.
 fn label_of<'a>(sample: &Sample<'a>, name: &str) -> &'a str {
     let at = sample.metric.labels.iter().position(|l| *l == name);
-    at.and_then(|at| sample.labels.get(at)).map_or("", String::as_str)
+    at.and_then(|at| sample.labels.get(at)).map_or("", Label::as_str)
 }
 
 /// Of several devices of one PCI function, the one that had the address as id keeps it; the others use their names. So

@@ -127,8 +127,8 @@ pub fn nearest(snapshot: &Snapshot, inventory: &Inventory) -> Vec<Affinity> {
         let near = by_distance.filter(|(distance, ..)| Some(*distance) == least);
         all.extend(near.take(MAX_PORTS).map(|(distance, device, port)| Affinity {
             gpu: gpu.clone(),
-            device: (*device).clone(),
-            port: (*port).clone(),
+            device: device.to_string(),
+            port: port.to_string(),
             distance,
         }));
     }

@@ -42,32 +42,32 @@ impl Jobs {
         for sample in slurm.shown(readings.at) {
             match sample.labels {
                 [job, folder] if sample.metric == &JOB_FOLDER => {
-                    jobs.folders.insert(folder.clone(), job.clone());
+                    jobs.folders.insert(folder.to_string(), job.to_string());
                     if names.insert(job, folder).is_some_and(|known| known != folder) {
-                        jobs.twice.insert(job.clone());
+                        jobs.twice.insert(job.to_string());
                     }
                 }
                 [job, reason] if sample.metric == &JOB_DEVICES => {
                     if reason.is_empty() {
-                        jobs.devices.entry(job.clone()).or_default();
+                        jobs.devices.entry(job.to_string()).or_default();
                     } else {
                         jobs.unread = true;
                     }
                 }
                 [job, device] if sample.metric == &JOB_DEVICE => {
-                    let devices = jobs.devices.entry(job.clone()).or_default();
-                    devices.push(device.clone());
+                    let devices = jobs.devices.entry(job.to_string()).or_default();
+                    devices.push(device.to_string());
                 }
                 [job, word, device] if sample.metric == &JOB_GRANT => {
                     if let Some(evidence) = Evidence::of_word(word) {
-                        let grant = jobs.grants.entry(job.clone());
+                        let grant = jobs.grants.entry(job.to_string());
                         let (_, devices) = grant.or_insert_with(|| (evidence, Vec::new()));
-                        devices.push(device.clone());
+                        devices.push(device.to_string());
                     }
                 }
                 [job] if sample.metric == &JOB_PARTS => {
                     jobs.parts
-                        .extend(parts(sample.as_f64()).map(|parts| (job.clone(), parts)));
+                        .extend(parts(sample.as_f64()).map(|parts| (job.to_string(), parts)));
                 }
                 _ => {}
             }

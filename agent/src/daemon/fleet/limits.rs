@@ -94,7 +94,7 @@ impl WorkerLimits {
 
     /// Notes what the layout of a device takes.
     pub(super) fn layout(&mut self, collector: u16, device: u32, layout: &Layout) -> Result<(), Breach> {
-        let bytes = layout.iter().flat_map(|s| &s.labels).map(String::len).sum();
+        let bytes = layout.iter().flat_map(|s| s.labels.iter()).map(|l| l.len()).sum();
         self.held.insert((collector, device), (layout.len(), bytes));
         let (mut series, mut bytes) = (0_usize, 0_usize);
         for (s, b) in self

@@ -1,6 +1,6 @@
 //! The readings of one device, for status pages.
 
-use collectors::{Metric, Value};
+use collectors::{Label, Metric, Value};
 use model::snapshot::DeviceState;
 
 /// The readings of one device, if they may be shown.
@@ -8,7 +8,7 @@ pub(super) struct DeviceValues<'a>(pub(super) Option<&'a DeviceState>);
 
 impl DeviceValues<'_> {
     /// The series of a metric: labels and value.
-    pub(super) fn all(&self, metric: &'static Metric) -> impl Iterator<Item = (&[String], f64)> {
+    pub(super) fn all(&self, metric: &'static Metric) -> impl Iterator<Item = (&[Label], f64)> {
         let told = self.0.into_iter();
         let series = told.flat_map(|d| d.layout.series.iter().zip(d.values.iter()));
         series.filter_map(move |(series, value)| {
@@ -18,7 +18,7 @@ impl DeviceValues<'_> {
                 Value::F64(v) => *v,
                 Value::Absent => return None,
             };
-            (series.metric == metric).then_some((series.labels.as_slice(), value))
+            (series.metric == metric).then_some((&*series.labels, value))
         })
     }
 
@@ -35,6 +35,6 @@ impl DeviceValues<'_> {
     /// A label of the first series of a metric.
     pub(super) fn label(&self, metric: &'static Metric, label: &str) -> Option<String> {
         let at = metric.labels.iter().position(|l| *l == label)?;
-        self.all(metric).next()?.0.get(at).cloned()
+        self.all(metric).next()?.0.get(at).map(ToString::to_string)
     }
 }

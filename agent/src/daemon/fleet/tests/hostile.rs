@@ -1,5 +1,6 @@
 //! A worker that was taken over: it loses its connection, and the daemon keeps its memory and its log.
 
+use collectors::Labels;
 use collectors::event::{BootId, EventBody, PciAddress, Xid, XidSource};
 use collectors::sys::task::Task;
 
@@ -87,7 +88,7 @@ fn too_many_devices_series_or_threads_close_the_worker_and_say_which_limit() {
         .unwrap();
     let series = |n: usize, label: usize| {
         let label = "x".repeat(label);
-        let all = (0..n).flat_map(|_| collectors::Series::all(metric, vec![label.clone()]));
+        let all = (0..n).flat_map(|_| collectors::Series::all(metric, Labels::default().of(&[&label])));
         to_wire(&all.collect())
     };
     for (frame, limit) in [
@@ -201,7 +202,7 @@ fn names_of_devices_cannot_break_a_line_and_metrics_are_the_collectors_own() {
         .find(|m| m.labels.is_empty() || m.labels.len() == 1)
         .unwrap();
     let labels = vec!["x".to_owned(); foreign.labels.len()];
-    let layout = collectors::Series::all(foreign, labels).collect();
+    let layout = collectors::Series::all(foreign, Labels::default().of(&labels)).collect();
     assert!(after(FromWorker::Layout(own, 0, to_wire(&layout))).0);
 }
 
