@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -60,6 +61,32 @@ fn kib(file: &str, field: &str) -> Result<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix(field));
     let number = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
     number.with_context(|| format!("{file}: no {field}"))
+}
+
+/// What a process maps of a file and of the files beside it whose names begin with its name: proportional set, KiB.
+///
+/// # Errors
+/// When the process has ended or belongs to another user.
+pub fn mapped(pid: u32, file: &Path) -> Result<u64> {
+    let maps = format!("/proc/{pid}/smaps");
+    let text = fs::read_to_string(&maps).with_context(|| maps.clone())?;
+    let file = file.to_str().with_context(|| file.display().to_string())?;
+    let mut is_it = false;
+    let mut sum = 0;
+    for line in text.lines() {
+        match line.strip_prefix("Pss:") {
+            Some(size) if is_it => {
+                let size = size.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
+                sum += size.with_context(|| format!("{maps}: {line:?}, expected a size in kB"))?;
+            }
+            Some(_) => {}
+            // Only the first line of a mapping has slashes.
+            None if line.contains('/') => is_it = line.contains(file),
+            None if line.contains('-') => is_it = false,
+            None => {}
+        }
+    }
+    Ok(sum)
 }
 
 /// Processor time of a process, with that of threads that have ended.
@@ -122,6 +149,15 @@ mod tests {
         assert!(after.fds >= before.fds + 50, "{before:?} {after:?}");
         assert!(after.rss >= after.pss && after.threads >= 1);
         drop(files);
+    }
+
+    #[test]
+    fn what_is_mapped_of_a_program_is_a_part_of_its_memory() {
+        let pid = std::process::id();
+        let own = std::env::current_exe().unwrap();
+        let (all, of_program) = (Footprint::read(pid).unwrap().pss, mapped(pid, &own).unwrap());
+        assert!(of_program > 0 && of_program < all, "{of_program} of {all}");
+        assert_eq!(mapped(pid, Path::new("/not/mapped")).unwrap(), 0);
     }
 
     #[test]

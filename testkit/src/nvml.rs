@@ -315,6 +315,12 @@ impl FakeNvml {
         })
     }
 
+    /// Bytes of the heap that the library took in the process that loaded it last.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.counts.held()
+    }
+
     /// Number of calls of each function so far, by all processes.
     #[must_use]
     pub fn calls(&self) -> Calls {

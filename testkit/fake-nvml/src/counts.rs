@@ -11,7 +11,9 @@ use crate::map::Map;
 
 /// Slots of 16 bytes: a key and its count. A node with 16 GPUs needs far fewer.
 const SLOTS: usize = 1 << 15;
-const SIZE: usize = SLOTS * 16;
+/// After them: what the library holds of the process's heap, in bytes.
+const HELD: usize = SLOTS * 16;
+const SIZE: usize = HELD + 8;
 
 /// No GPU, or no MIG device.
 const NONE: u8 = u8::MAX;
@@ -80,11 +82,21 @@ impl Counts {
         }
     }
 
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.map.u64(HELD).store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the heap that the library took in the process that loaded it last; 0 before that.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.map.u64(HELD).load(Ordering::Relaxed)
+    }
+
     /// All of them.
     #[must_use]
     pub fn read(&self) -> Vec<(Call, u64)> {
         let mut all = Vec::new();
-        for at in (0..SIZE).step_by(16) {
+        for at in (0..HELD).step_by(16) {
             let key = self.map.u64(at).load(Ordering::Acquire);
             if key == 0 {
                 continue;

@@ -21,6 +21,13 @@ pub(crate) struct Live {
     pub(crate) visible: Vec<usize>,
 }
 
+/// Bytes of the process's heap that are in use.
+fn heap() -> u64 {
+    // SAFETY: it takes nothing and gives plain numbers. `mallinfo2` would need glibc 2.33.
+    let info = unsafe { libc::mallinfo() };
+    u64::from(info.uordblks.cast_unsigned())
+}
+
 /// A copy of the library.
 pub(crate) struct Library {
     pub(crate) scenario: Scenario,
@@ -43,6 +50,7 @@ pub(crate) fn library() -> &'static Library {
 
 impl Library {
     fn open(path: &Path) -> Self {
+        let before = heap();
         let file: PathBuf = place::scenario(path);
         let scenario = Scenario::load(&file);
         let broken = scenario.is_err();
@@ -68,6 +76,9 @@ impl Library {
             reloads: AtomicU64::new(0),
         };
         library.refresh();
+        if let Some(counts) = &library.counts {
+            counts.hold(heap().saturating_sub(before));
+        }
         library
     }
 
