@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::client::{self, Client, Cost};
-use super::meter::Cores;
+use super::machine;
 use super::{DOCUMENT, OURS, Place, report};
 use crate::cmd;
 
@@ -27,7 +27,7 @@ const CORE: usize = 400;
 pub(super) fn run(quick: bool, write: bool) -> Result<()> {
     let plan = if quick { client::QUICK } else { client::FULL };
     let place = Place::new()?;
-    let cores = Cores::pin()?;
+    let cores = machine::ready()?;
     testkit::mi300x::divided(&cmd::root().join(FIXTURE), &place.root(TREE), GPUS)?;
     let start = |tier: &str| {
         let name = format!("{OURS}, {tier}");

@@ -8,7 +8,8 @@ use testkit::daemon::Daemon;
 use testkit::scrape::Scraper;
 use testkit::wait::{self, PATIENCE};
 
-use super::meter::{Cgroup, Cores, Meter};
+use super::machine::{self, Cores};
+use super::meter::{Cgroup, Meter};
 use super::program::{self, Recipe};
 use super::syscalls;
 
@@ -124,7 +125,7 @@ pub(super) fn measure(
     work: &Path,
     mut beside: impl FnMut() -> Result<()>,
 ) -> Result<Vec<Cost>> {
-    std::thread::sleep(plan.settle);
+    machine::settle(plan.settle)?;
     let used = |clients: &[Client]| clients.iter().map(|c| c.meter.used()).collect::<Result<Vec<_>>>();
     let before = used(clients)?;
     let mut series = vec![0; clients.len()];

@@ -10,7 +10,7 @@ use testkit::tree::{self, Entry};
 
 use super::client::{self, Client, Plan};
 use super::lustre_peer::{PROGRAM, Peer};
-use super::meter::Cores;
+use super::machine::{self, Cores};
 use super::{DOCUMENT, OURS, Place, report};
 use crate::cmd;
 
@@ -45,7 +45,7 @@ pub(super) fn run(quick: bool, write: bool) -> Result<()> {
     let plan = if quick { client::QUICK } else { client::FULL };
     let place = Place::new()?;
     PROGRAM.get(&place.work)?;
-    let cores = Cores::pin()?;
+    let cores = machine::ready()?;
     let stats = format!("sys/kernel/debug/lustre/llite/{MOUNT}/stats");
     let mut clients = Vec::new();
     for osts in [FEW, MANY] {

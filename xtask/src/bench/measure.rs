@@ -9,7 +9,7 @@ use testkit::footprint::{self, Footprint};
 use testkit::hcas::Hcas;
 
 use super::program::Program;
-use super::{burst, syscalls};
+use super::{burst, machine, syscalls};
 
 /// Longer than the daemon's first, hurried health ticks.
 const SETTLE: Duration = Duration::from_secs(17);
@@ -113,8 +113,7 @@ pub(super) fn all(
         })
         .collect();
     // What a program does in its first seconds belongs to its start.
-    println!("{} s to settle", SETTLE.as_secs());
-    sleep(SETTLE);
+    machine::settle(SETTLE)?;
     for round in 1..=plan.rounds {
         println!("round {round} of {}", plan.rounds);
         once_a_second(programs, &mut figures, hcas, plan.seconds)?;

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use anyhow::{Context, Result};
+use nix::unistd::{SysconfVar, sysconf};
 use testkit::proc;
 
 /// A v2 cgroup. Its CPU time is exact and includes ended threads and processes.
@@ -96,46 +95,6 @@ fn of_process(pid: u32) -> Result<Duration> {
     let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<_, _>>()?;
     let second = sysconf(SysconfVar::CLK_TCK)?.context("no CLK_TCK")?;
     Ok(Duration::from_secs(ticks) / u32::try_from(second)?)
-}
-
-/// The cores of the programs and of this process.
-pub(super) struct Cores {
-    /// The core of the programs; `None` on a machine with one core.
-    pub(super) program: Option<usize>,
-    /// Number of usable cores.
-    pub(super) count: usize,
-}
-
-impl Cores {
-    /// Pins this process, which writes and scrapes, to one core and the programs to another.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub(super) fn pin() -> Result<Self> {
-        let allowed = sched_getaffinity(Pid::from_raw(0))?;
-        let cores: Vec<usize> = (0..CpuSet::count())
-            .filter(|core| allowed.is_set(*core).unwrap_or(false))
-            .collect();
-        // The first core often serves all interrupts: avoid it if there are enough cores.
-        let (program, own) = match cores.as_slice() {
-            [] => bail!("no core to run on"),
-            [_] => {
-                return Ok(Self {
-                    program: None,
-                    count: 1,
-                });
-            }
-            [first, second] => (*first, *second),
-            [.., own, program] => (*program, *own),
-        };
-        let mut set = CpuSet::new();
-        set.set(own)?;
-        sched_setaffinity(Pid::from_raw(0), &set)?;
-        Ok(Self {
-            program: Some(program),
-            count: cores.len(),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod crates;
 mod instructions;
 mod lustre;
 mod lustre_peer;
+mod machine;
 mod measure;
 mod meter;
 mod nvidia;
@@ -32,8 +33,8 @@ use testkit::tmpfs::Tmpfs;
 use testkit::tree;
 
 use crate::cmd;
+use machine::Cores;
 use measure::Figures;
-use meter::Cores;
 use program::{Program, Recipe};
 
 /// The document that `--write` updates.
@@ -224,7 +225,7 @@ pub(crate) fn rdma() -> Result<()> {
 /// When memory, descriptors or threads grow.
 pub(crate) fn soaked() -> Result<()> {
     let place = Place::new()?;
-    let cores = Cores::pin()?;
+    let cores = machine::ready()?;
     let mut hcas = place.adapters("ib")?;
     let recipe = place.nodewarden(OURS, "ib", hcas.len())?;
     let mut program = Program::start(recipe, &cores, &mut hcas)?;
@@ -253,7 +254,7 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
     } else {
         &[&peers::NEW, &peers::OLD]
     };
-    let cores = Cores::pin()?;
+    let cores = machine::ready()?;
     let mut hcas = place.adapters("ib")?;
     let root = place.root("ib");
 

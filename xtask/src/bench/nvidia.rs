@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use testkit::daemon::Daemon;
-use testkit::footprint::Footprint;
+use testkit::footprint::{self, Footprint};
 use testkit::nvml::scenario::Scenario;
 use testkit::nvml::scenario::keys::Key;
 use testkit::nvml::scenario::value::Time;
@@ -24,13 +24,17 @@ use testkit::nvml::{Calls, FakeNvml};
 use testkit::scrape::Scraper;
 use testkit::wait::{self, PATIENCE};
 
-use super::meter::{Cgroup, Cores, Meter};
+use super::machine::{self, Cores};
+use super::meter::{Cgroup, Meter};
 use super::report;
 use super::{nvidia_peer, program};
 use crate::cmd;
 
-/// Of all processes of ours.
+/// Of all processes of ours, without the vendor's library.
 const PSS_KIB: u64 = 20 * 1024;
+
+/// Longer than the daemon's first, hurried health ticks.
+const SETTLE: Duration = Duration::from_secs(17);
 
 const SCENARIO: &str = "fixtures/nvidia/h100/nvml.toml";
 
@@ -61,6 +65,8 @@ struct Figures {
     took_ms: Vec<f64>,
     samples: usize,
     pss_kib: u64,
+    /// Of it, the stand-in's library, the files beside it, and what it took of the heap.
+    library_kib: u64,
     processes: usize,
     calls: f64,
 }
@@ -78,7 +84,7 @@ pub(super) fn run(quick: bool, write: bool, ours: bool) -> Result<()> {
     let all_smi = nvidia_peer::get(&work)?;
     let temp = tempfile::Builder::new().prefix("nodewarden-bench-").tempdir()?;
     fs::set_permissions(temp.path(), Permissions::from_mode(0o755))?;
-    let cores = Cores::pin()?;
+    let cores = machine::ready()?;
     let text = fs::read_to_string(cmd::root().join(SCENARIO)).context(SCENARIO)?;
     // A counter that moves: one stale value fails the run.
     let text = moving(&text)?;
@@ -147,10 +153,10 @@ fn within_limits(all: &[Figures]) -> Result<()> {
         peer.cpu_ms,
         peer.samples
     );
+    let own = ours.pss_kib.saturating_sub(ours.library_kib);
     ensure!(
-        ours.pss_kib < PSS_KIB,
-        "PSS {} KiB, limit {PSS_KIB}",
-        ours.pss_kib
+        own < PSS_KIB,
+        "PSS {own} KiB without the stand-in's library, limit {PSS_KIB}"
     );
     Ok(())
 }
@@ -359,6 +365,7 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
             .map(|p| p.meter.used())
             .collect::<Result<Vec<_>>>()
     };
+    machine::settle(SETTLE)?;
     let called: Vec<Calls> = programs.iter().map(|p| p.library.calls()).collect();
     let before = used(programs)?;
     let mut took: Vec<Vec<f64>> = programs.iter().map(|_| Vec::new()).collect();
@@ -396,11 +403,11 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
     let after = used(programs)?;
     let mut figures = Vec::new();
     for (i, program) in programs.iter().enumerate() {
-        let feet: Vec<Footprint> = program
-            .pids()
-            .into_iter()
-            .map(Footprint::read)
-            .collect::<Result<_>>()?;
+        let (mut feet, mut library_kib) = (Vec::new(), program.library.held() / 1024);
+        for pid in program.pids() {
+            feet.push(Footprint::read(pid)?);
+            library_kib += footprint::mapped(pid, program.library.library())?;
+        }
         let calls = program.library.calls().since(&called[i]);
         figures.push(Figures {
             name: program.name.clone(),
@@ -409,6 +416,7 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
             took_ms: took[i].clone(),
             samples: samples[i],
             pss_kib: feet.iter().map(|f| f.pss).sum(),
+            library_kib,
             processes: feet.len(),
             calls: calls.total() as f64 / f64::from(scrapes),
         });
@@ -438,7 +446,7 @@ impl Figures {
         json!({
             "name": self.name, "version": self.version, "cpu_ms_per_scrape": self.cpu_ms, "series": self.samples,
             "cpu_us_per_series": self.per_series(), "p50_ms": self.percentile(50), "p99_ms": self.percentile(99),
-            "pss_kib": self.pss_kib, "processes": self.processes, "nvml_calls_per_second": self.calls,
+            "pss_kib": self.pss_kib, "library_kib": self.library_kib, "processes": self.processes, "nvml_calls_per_second": self.calls,
         })
     }
 }
@@ -455,7 +463,9 @@ fn table(all: &[Figures]) -> String {
         ("latency p50 / p99, ms", |f, _| {
             format!("{:.2} / {:.2}", f.percentile(50), f.percentile(99))
         }),
-        ("PSS of all processes, KiB", |f, _| f.pss_kib.to_string()),
+        ("PSS of all processes, and of the stand-in in it, KiB", |f, _| {
+            format!("{}, {}", f.pss_kib, f.library_kib)
+        }),
         ("processes", |f, _| f.processes.to_string()),
         ("NVML calls a second", |f, _| format!("{:.0}", f.calls)),
     ];

@@ -13,7 +13,7 @@ use testkit::scrape::Scraper;
 use testkit::tree;
 use testkit::wait::{self, PATIENCE};
 
-use super::meter::Cores;
+use super::machine;
 use super::program::{self, Program};
 use super::{DOCUMENT, OURS, OURS_WHOLE, Place, nvidia, report};
 use crate::cmd;
@@ -87,7 +87,7 @@ pub(super) fn run(quick: bool, write: bool) -> Result<()> {
     let plan = if quick { QUICK } else { FULL };
     ensure!(cmd::exists("strace"), "needs strace");
     let place = Place::new()?;
-    let cores = Cores::pin()?;
+    let cores = machine::ready()?;
     let mut trees = Vec::new();
 
     for (title, folder, name) in [("InfiniBand", "ib", OURS), ("Whole node", "whole", OURS_WHOLE)] {
@@ -161,7 +161,7 @@ fn measure(
     scrape: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Tree> {
     println!("{title}: {} processes", pids.len());
-    std::thread::sleep(plan.settle);
+    machine::settle(plan.settle)?;
     let read = || pids.iter().map(|pid| counts(*pid)).collect::<Result<Vec<_>>>();
     let before = read()?;
     for _ in 0..plan.scrapes {

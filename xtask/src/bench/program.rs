@@ -11,7 +11,8 @@ use testkit::hcas::Hcas;
 use testkit::scrape::{Scrape, Scraper};
 use testkit::wait::PATIENCE;
 
-use super::meter::{Cgroup, Cores, Meter};
+use super::machine::Cores;
+use super::meter::{Cgroup, Meter};
 
 /// Minimum time from the last change to a scrape. nodewarden and the kernel (`lifespan`) reuse values for 10 ms each,
 /// so older changes must be on the page.
