@@ -108,8 +108,10 @@ pub type Layout = Vec<Series>;
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     layout: Arc<Layout>,
-    /// Of the series that this reading has added.
+    /// Texts of the series that this reading adds; `None` while it adds none.
     labels: Option<Box<Labels>>,
+    /// Whether this reading has changed the layout.
+    changed: bool,
     /// One for each series of the layout.
     marks: Vec<Mark>,
     values: Vec<Value>,
@@ -140,6 +142,8 @@ impl Block {
     /// Starts a new reading. The previous layout is kept for comparison.
     pub fn clear(&mut self) {
         self.values.clear();
+        self.labels = None;
+        self.changed = false;
         self.refused = 0;
         self.fault = None;
     }
@@ -199,6 +203,7 @@ impl Block {
                 self.refused += slots as u64;
                 return;
             }
+            self.changed = true;
             let labels = self.labels.get_or_insert_default().of(labels);
             Arc::make_mut(&mut self.layout).extend(Series::all(metric, labels));
             let parts = (0..slots as u64).map(|part| mark.part(part));
@@ -235,7 +240,8 @@ impl Block {
     /// Ends a reading: series of the previous reading that this one did not name leave the layout.
     pub fn finish(&mut self) {
         self.cut(self.values.len());
-        if self.labels.take().is_some() {
+        self.labels = None;
+        if std::mem::take(&mut self.changed) {
             Arc::make_mut(&mut self.layout).shrink_to_fit();
             self.marks.shrink_to_fit();
             self.values.shrink_to_fit();
@@ -248,6 +254,7 @@ impl Block {
         };
         let bytes = gone.iter().flat_map(|s| s.labels.iter()).map(|l| l.len()).sum();
         self.share.give(gone.len(), bytes);
+        self.changed = true;
         Arc::make_mut(&mut self.layout).truncate(at);
         self.marks.truncate(at);
     }

@@ -1,4 +1,4 @@
-//! Label values of a layout: each text is in memory once.
+//! Label values, whose texts the series of a layout share.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A label value, which the series of a layout share.
+/// A label value. A copy shares the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(Arc<str>);
 
@@ -55,7 +55,7 @@ impl PartialEq<&str> for Label {
     }
 }
 
-/// The label values of a layout that is made: each text exists once.
+/// The label values of the series that are added to a layout: each text exists once.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     seen: HashSet<Label>,

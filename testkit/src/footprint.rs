@@ -71,19 +71,22 @@ pub fn mapped(pid: u32, file: &Path) -> Result<u64> {
     let maps = format!("/proc/{pid}/smaps");
     let text = fs::read_to_string(&maps).with_context(|| maps.clone())?;
     let file = file.to_str().with_context(|| file.display().to_string())?;
+    mapped_of(&text, file).with_context(|| maps)
+}
+
+fn mapped_of(smaps: &str, file: &str) -> Result<u64> {
     let mut is_it = false;
     let mut sum = 0;
-    for line in text.lines() {
-        match line.strip_prefix("Pss:") {
-            Some(size) if is_it => {
-                let size = size.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
-                sum += size.with_context(|| format!("{maps}: {line:?}, expected a size in kB"))?;
+    for line in smaps.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("Pss:") if is_it => {
+                let size = words.next().and_then(|n| n.parse::<u64>().ok());
+                sum += size.with_context(|| format!("{line:?}, expected a size in kB"))?;
             }
-            Some(_) => {}
-            // Only the first line of a mapping has slashes.
-            None if line.contains('/') => is_it = line.contains(file),
-            None if line.contains('-') => is_it = false,
-            None => {}
+            // A mapping begins with its addresses. Its file is the sixth word.
+            Some(first) if !first.ends_with(':') => is_it = words.nth(4).is_some_and(|f| f.starts_with(file)),
+            _ => {}
         }
     }
     Ok(sum)
@@ -157,7 +160,25 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let (all, of_program) = (Footprint::read(pid).unwrap().pss, mapped(pid, &own).unwrap());
         assert!(of_program > 0 && of_program < all, "{of_program} of {all}");
-        assert_eq!(mapped(pid, Path::new("/not/mapped")).unwrap(), 0);
+    }
+
+    #[test]
+    fn files_beside_a_library_count_and_nothing_else() {
+        let mapping = |name: &str, pss: u32| {
+            format!(
+                "7f00-7f01 r--p 00000000 08:01 12    {name}\nSize: 4 kB\nPss: {pss} kB\nPss_Dirty: 9 kB\nVmFlags: rd mr\n"
+            )
+        };
+        let smaps = [
+            mapping("/t/lib.so.1", 1),
+            mapping("", 2),
+            mapping("/t/lib.so.1.counts", 4),
+            mapping("[heap]", 8),
+            mapping("/x/t/lib.so.1", 16),
+        ];
+        assert_eq!(mapped_of(&smaps.concat(), "/t/lib.so.1").unwrap(), 5);
+        assert_eq!(mapped_of(&smaps.concat(), "/t/other").unwrap(), 0);
+        assert!(mapped_of(&mapping("/t/lib", 1).replace("Pss: 1", "Pss: x"), "/t/lib").is_err());
     }
 
     #[test]

@@ -315,7 +315,7 @@ impl FakeNvml {
         })
     }
 
-    /// Bytes of the heap that the library took in the process that loaded it last.
+    /// About how many bytes of the heap the library took in the process that loaded it last, with what other threads took meanwhile.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.counts.held()

@@ -197,7 +197,7 @@ pub fn from_wire(layout: WireLayout) -> Result<Layout, Garbage> {
         }
         series.extend(Series::all(metric, shared.of(&labels)));
     }
-    // Of a histogram the wire names the first series only, so that the list has grown.
+    // Of a histogram the wire names the first series only, so the list may have outgrown its first capacity.
     series.shrink_to_fit();
     Ok(series)
 }
@@ -419,6 +419,12 @@ mod tests {
         });
         let layout: Layout = series.collect();
         assert_eq!(from_wire(to_wire(&layout)).unwrap(), layout);
+        let twice = from_wire([to_wire(&layout), to_wire(&layout)].concat()).unwrap();
+        assert_eq!(twice.capacity(), 2 * layout.len());
+        for (one, two) in twice.iter().zip(twice.iter().skip(layout.len())) {
+            let texts = one.labels.iter().zip(two.labels.iter());
+            assert!(texts.clone().count() > 0 && texts.clone().all(|(a, b)| a.as_ptr() == b.as_ptr()));
+        }
         assert!(from_wire(vec![(u16::MAX, Vec::new())]).is_err());
         assert!(from_wire(vec![(0, vec![String::new(); 50])]).is_err());
     }

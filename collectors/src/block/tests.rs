@@ -81,6 +81,7 @@ fn a_series_that_is_not_named_again_leaves_the_layout() {
     block.finish();
     assert_eq!(block.layout().len(), 1);
     assert_eq!(*block.layout()[0].labels, ["b"]);
+    assert_eq!(block.layout().capacity(), 1);
 }
 
 #[test]

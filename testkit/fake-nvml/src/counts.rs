@@ -86,7 +86,8 @@ impl Counts {
         self.map.u64(HELD).store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the heap that the library took in the process that loaded it last; 0 before that.
+    /// About how many bytes of the heap the library took in the process that loaded it last: what other threads took meanwhile counts too.
+    /// 0 before that.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.map.u64(HELD).load(Ordering::Relaxed)

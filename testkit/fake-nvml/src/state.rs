@@ -21,11 +21,11 @@ pub(crate) struct Live {
     pub(crate) visible: Vec<usize>,
 }
 
-/// Bytes of the process's heap that are in use.
+/// Bytes of the process's heap that are in use, of all its threads.
 fn heap() -> u64 {
     // SAFETY: it takes nothing and gives plain numbers. `mallinfo2` would need glibc 2.33.
     let info = unsafe { libc::mallinfo() };
-    u64::from(info.uordblks.cast_unsigned())
+    u64::from(info.uordblks.cast_unsigned()) + u64::from(info.hblkhd.cast_unsigned())
 }
 
 /// A copy of the library.

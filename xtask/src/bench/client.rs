@@ -25,7 +25,7 @@ pub(super) struct Plan {
 }
 
 pub(super) const FULL: Plan = Plan {
-    settle: Duration::from_secs(17),
+    settle: machine::SETTLE,
     scrapes: 12,
     // The files of a Lustre target are read in every fourth reading.
     traced: 4,

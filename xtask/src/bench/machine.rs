@@ -4,29 +4,35 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::{Pid, sync};
+use nix::unistd::{Pid, Uid, sync};
 
-/// Makes the kernel free its caches, and move used pages together (Documentation/admin-guide/sysctl/vm.rst).
+/// Frees the caches of the kernel (Documentation/admin-guide/sysctl/vm.rst).
 const FREE: &str = "/proc/sys/vm/drop_caches";
+
+/// Moves used pages together (as above).
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
+
+/// Longer than the daemon's first, hurried health ticks.
+pub(super) const SETTLE: Duration = Duration::from_secs(17);
 
 /// Makes large free blocks of memory, and takes the cores.
 ///
-/// After hours of builds the pages of a few hundred small files are spread over as many blocks of 2 MiB. In a virtual machine whose
-/// host maps each block again at its first use after a second (0.15 ms), that was most of the cost of a scrape.
+/// After hours of builds the pages of small files are spread over hundreds of blocks of 2 MiB. In a virtual machine whose host
+/// maps each block again at its first use after a second (0.15 ms), that was most of the cost of a scrape.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Without root, or when the kernel refuses.
 pub(super) fn ready() -> Result<Cores> {
+    as_root()?;
     sync();
     fs::write(FREE, "3").context(FREE)?;
     compact()?;
     Cores::pin()
 }
 
-/// Lets programs run for a time, and then moves together what they hold.
+/// Lets programs run for a time, and then moves used pages together again, with theirs.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -34,6 +40,16 @@ pub(super) fn settle(time: Duration) -> Result<()> {
     println!("{} s to settle", time.as_secs());
     sleep(time);
     compact()
+}
+
+/// # Errors
+/// For another user.
+pub(super) fn as_root() -> Result<()> {
+    ensure!(
+        Uid::effective().is_root(),
+        "needs root: the processes run as other users, reading their memory use needs rights, and memory is moved together"
+    );
+    Ok(())
 }
 
 fn compact() -> Result<()> {

@@ -11,9 +11,6 @@ use testkit::hcas::Hcas;
 use super::program::Program;
 use super::{burst, machine, syscalls};
 
-/// Longer than the daemon's first, hurried health ticks.
-const SETTLE: Duration = Duration::from_secs(17);
-
 /// How much is measured.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
@@ -113,7 +110,7 @@ pub(super) fn all(
         })
         .collect();
     // What a program does in its first seconds belongs to its start.
-    machine::settle(SETTLE)?;
+    machine::settle(machine::SETTLE)?;
     for round in 1..=plan.rounds {
         println!("round {round} of {}", plan.rounds);
         once_a_second(programs, &mut figures, hcas, plan.seconds)?;

@@ -26,7 +26,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use nix::unistd::Uid;
 use tempfile::TempDir;
 use testkit::hcas::Hcas;
 use testkit::tmpfs::Tmpfs;
@@ -361,9 +360,7 @@ struct Place {
 
 impl Place {
     fn new() -> Result<Self> {
-        if !Uid::effective().is_root() {
-            bail!("needs root: the processes run as other users, and reading their memory use needs rights");
-        }
+        machine::as_root()?;
         // The release build: optimised, without the feature for tests.
         cmd::run(&mut cmd::cargo(&[
             "build",

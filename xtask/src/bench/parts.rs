@@ -21,9 +21,6 @@ use crate::cmd;
 /// A client with one OST and one MDT.
 const LUSTRE: &str = "fixtures/lustre/healthy";
 
-/// Longer than the daemon's first, hurried health ticks.
-const SETTLE: Duration = Duration::from_secs(17);
-
 /// System calls that are named for each process.
 const NAMED: usize = 5;
 
@@ -38,7 +35,7 @@ struct Plan {
 }
 
 const FULL: Plan = Plan {
-    settle: SETTLE,
+    settle: machine::SETTLE,
     scrapes: 60,
     traced: 20,
 };
