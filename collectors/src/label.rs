@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// A label value. A copy shares the text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(Arc<str>);
 
 impl Label {
@@ -28,6 +28,12 @@ impl Deref for Label {
 impl Borrow<str> for Label {
     fn borrow(&self) -> &str {
         &self.0
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
@@ -94,5 +100,6 @@ mod tests {
         assert!(Arc::ptr_eq(&one[0].0, &three[0].0));
         assert_eq!(*three, ["gpu0", "y"]);
         assert!(labels.of(&[""; 0]).is_empty());
+        assert_eq!(format!("{0} {0:?}", three[1]), r#"y "y""#);
     }
 }
