@@ -9,6 +9,7 @@ use testkit::footprint::{self, Footprint};
 use testkit::hcas::Hcas;
 
 use super::program::Program;
+use super::warm::Warm;
 use super::{burst, machine, syscalls};
 
 /// How much is measured.
@@ -111,6 +112,7 @@ pub(super) fn all(
         .collect();
     // What a program does in its first seconds belongs to its start.
     machine::settle(machine::SETTLE)?;
+    let warm = Warm::keep(programs.iter().flat_map(Program::pids).collect())?;
     for round in 1..=plan.rounds {
         println!("round {round} of {}", plan.rounds);
         once_a_second(programs, &mut figures, hcas, plan.seconds)?;
@@ -121,6 +123,7 @@ pub(super) fn all(
     }
     println!("{} s without a scrape", plan.idle);
     idle(programs, &mut figures, plan.idle)?;
+    drop(warm);
     for (program, f) in programs.iter_mut().zip(&mut figures) {
         f.burst = burst::measure(program, hcas, work)?;
         f.processes = program

@@ -20,6 +20,7 @@ mod relocated;
 mod report;
 mod soak;
 mod syscalls;
+mod warm;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -338,6 +339,9 @@ fn show(
     let mut faults: Vec<String> = figures.iter().flat_map(|f| f.faults.clone()).collect();
     let relocated = ours.map(relocated::over_limit).transpose()?.flatten();
     if !args.quick && !args.is_ours() {
+        if let Some(remark) = report::unsteady(figures) {
+            println!("{remark}");
+        }
         faults.extend(report::over_budget(figures));
         faults.extend(relocated);
     }

@@ -27,6 +27,7 @@ use testkit::wait::{self, PATIENCE};
 use super::machine::{self, Cores};
 use super::meter::{Cgroup, Meter};
 use super::report;
+use super::warm::Warm;
 use super::{nvidia_peer, program};
 use crate::cmd;
 
@@ -372,6 +373,7 @@ fn measure(programs: &mut [Watched], scenario: &Scenario, scrapes: u32) -> Resul
             .collect::<Result<Vec<_>>>()
     };
     machine::settle(machine::SETTLE)?;
+    let _warm = Warm::keep(programs.iter().flat_map(Watched::pids).collect())?;
     let called: Vec<Calls> = programs.iter().map(|p| p.library.calls()).collect();
     let before = used(programs)?;
     let mut took: Vec<Vec<f64>> = programs.iter().map(|_| Vec::new()).collect();
