@@ -286,8 +286,9 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
         report::machine(cores.count, &root, method)
     };
     let mut programs = start(recipes, &cores, &mut hcas)?;
-    let machine = machine_before(&programs)?;
+    let mut machine = machine_before(&programs)?;
     let mut figures = measure::all(&mut programs, &mut hcas, plan, &place.work)?;
+    machine.lines.extend(report::unsteady(&figures));
     drop(programs);
 
     // Separately, so that each program runs once: PSS divides shared pages among all instances.
@@ -339,9 +340,6 @@ fn show(
     let mut faults: Vec<String> = figures.iter().flat_map(|f| f.faults.clone()).collect();
     let relocated = ours.map(relocated::over_limit).transpose()?.flatten();
     if !args.quick && !args.is_ours() {
-        if let Some(remark) = report::unsteady(figures) {
-            println!("{remark}");
-        }
         faults.extend(report::over_budget(figures));
         faults.extend(relocated);
     }
