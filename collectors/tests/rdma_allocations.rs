@@ -49,7 +49,7 @@ fn the_second_reading_of_ten_adapters_allocates_nothing() {
         }
         ALLOCATIONS.get() - before
     };
-    assert!(read() > 0, "allocations are counted");
+    assert!(read() > 500, "the first reading names every series");
     // Once a minute the labels of the info series are read again, on a busy machine possibly during this test.
     let cheapest = (0..5).map(|_| read()).min();
     assert_eq!(cheapest, Some(0));

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_answer_is_a_member_of_its_own_that_unpacks_to_the_same() {
         let mut gzip = Gzip::default();
-        for size in [0, 1, 100, 15_359, 15_360, 15_361, 40_000, 750_000, 10] {
+        for size in [0, 1, 100, 15_359, 15_360, 15_361, 60_000, 3_000_000, 10] {
             let body: Vec<u8> = (0..size)
                 .flat_map(|n: u32| n.wrapping_mul(2_654_435_761).to_le_bytes())
                 .collect();

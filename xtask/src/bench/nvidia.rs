@@ -31,11 +31,8 @@ use super::warm::Warm;
 use super::{nvidia_peer, program};
 use crate::cmd;
 
-/// Of all processes of ours, without the vendor's library.
+/// Of all processes of ours.
 const PSS_KIB: u64 = 20 * 1024;
-
-/// What the stand-in plausibly takes: another figure is a fault of its measurement.
-const LIBRARY_KIB: RangeInclusive<u64> = 1024..=3 * 1024;
 
 const SCENARIO: &str = "fixtures/nvidia/h100/nvml.toml";
 
@@ -156,14 +153,9 @@ fn within_limits(all: &[Figures]) -> Result<()> {
         peer.samples
     );
     ensure!(
-        LIBRARY_KIB.contains(&ours.library_kib),
-        "the stand-in takes {} KiB, expected {LIBRARY_KIB:?}",
-        ours.library_kib
-    );
-    let own = ours.pss_kib.saturating_sub(ours.library_kib);
-    ensure!(
-        own < PSS_KIB,
-        "PSS {own} KiB without the stand-in's library, limit {PSS_KIB}"
+        ours.pss_kib < PSS_KIB,
+        "PSS {} KiB, limit {PSS_KIB}",
+        ours.pss_kib
     );
     Ok(())
 }
