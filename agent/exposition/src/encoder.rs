@@ -100,6 +100,7 @@ impl Encoder {
             snapshot,
             switches,
             &self.hidden,
+            shown,
         );
         kept.write(snapshot, shown, format, out);
     }
@@ -112,6 +113,7 @@ impl Kept {
         snapshot: &Snapshot,
         switches: &Arc<Defaults>,
         hidden: &Hidden,
+        wanted: Shown<'_>,
     ) {
         let collectors = &snapshot.collectors;
         if !self.schema.fits(collectors) {
@@ -129,16 +131,18 @@ impl Kept {
             self.switches = Arc::clone(switches);
         }
         self.plans.resize_with(collectors.len(), Plan::default);
+        self.ask(snapshot, wanted);
         self.shown.resize_with(collectors.len(), Vec::new);
         self.dropped.clear();
         let mut is_new = false;
         let parts = self.plans.iter_mut().zip(&mut self.shown);
-        for ((plan, groups), (collector, wanted)) in parts.zip(collectors.iter().zip(&self.schema.wanted)) {
+        for ((plan, groups), (number, collector)) in parts.zip(collectors.iter().enumerate()) {
             let shown = |d: &DeviceState| {
                 d.shown(snapshot.at, collector.max_age()) && !hidden.device(collector.spec.name, &d.subject)
             };
             if !plan.fits(collector, shown) {
-                *plan = Plan::new(collector, wanted, (page.is_none(), switches), shown);
+                let wanted = self.schema.wanted(number);
+                *plan = Plan::new(collector, &wanted, (page.is_none(), switches), shown);
                 is_new = true;
             }
             groups.clear();
@@ -159,6 +163,20 @@ impl Kept {
         }
     }
 
+    /// Notes the columns that this scrape asks for. A plan without lines of one of them is made again.
+    fn ask(&mut self, snapshot: &Snapshot, wanted: Shown<'_>) {
+        let takes = takes(snapshot, wanted);
+        let columns = self.schema.families.iter_mut().flat_map(|f| &mut f.columns);
+        for column in columns.filter(|c| !c.asked) {
+            column.asked = is_wanted(column, &takes, wanted);
+            if column.asked
+                && let Some(plan) = self.plans.get_mut(column.collector)
+            {
+                *plan = Plan::default();
+            }
+        }
+    }
+
     fn find_filled(&mut self) {
         let plans = &self.plans;
         let lines = |c: &Column| plans.get(c.collector).and_then(|plan| plan.column(c.slot));
@@ -171,14 +189,8 @@ impl Kept {
 
     /// Writes the samples that have a value. Of samples with equal name and labels the first wins.
     fn write(&mut self, snapshot: &Snapshot, shown: Shown<'_>, format: Format, out: &mut Vec<u8>) {
-        let takes: Vec<bool> = snapshot
-            .collectors
-            .iter()
-            .map(|c| shown.filter.takes(c.spec.name))
-            .collect();
-        let is_wanted = |c: &Column| {
-            takes.get(c.collector).copied().unwrap_or(false) && c.switch.shows(c.metric.tier, shown.tier)
-        };
+        let takes = takes(snapshot, shown);
+        let is_wanted = |c: &Column| is_wanted(c, &takes, shown);
         for family in self
             .filled
             .iter()
@@ -226,6 +238,16 @@ impl Kept {
             }
         }
     }
+}
+
+/// By collector: whether the scrape asks for it.
+fn takes(snapshot: &Snapshot, shown: Shown<'_>) -> Vec<bool> {
+    let collectors = snapshot.collectors.iter();
+    collectors.map(|c| shown.filter.takes(c.spec.name)).collect()
+}
+
+fn is_wanted(column: &Column, takes: &[bool], shown: Shown<'_>) -> bool {
+    takes.get(column.collector).copied().unwrap_or(false) && column.is_shown(shown.tier)
 }
 
 /// OpenMetrics ends with `# EOF`, so a truncated page is detected.

@@ -39,7 +39,7 @@ impl Plan {
     /// `complete`: the page shows every metric of the collector's table.
     pub(super) fn new(
         collector: &CollectorState,
-        wanted: &Wanted,
+        wanted: &Wanted<'_>,
         (complete, defaults): (bool, &Defaults),
         shown: impl Fn(&DeviceState) -> bool,
     ) -> Self {
@@ -69,12 +69,13 @@ impl Plan {
                     // Not in the collector's table of metrics: it has no metadata, so it is not shown.
                     plan.over_limit += 1;
                 }
-                for (slot, shape) in wanted.get(series.metric.name).into_iter().flatten() {
-                    if let Some(joined) = joined(series, *shape, &device.layout.series) {
+                let columns = wanted.get(series.metric.name).into_iter().flatten();
+                for column in columns.filter(|column| column.asked) {
+                    if let Some(joined) = joined(series, column.shape, &device.layout.series) {
                         plan.add(
                             (number, at),
                             (series, joined),
-                            (*slot, *shape, defaults),
+                            (column.slot, column.shape, defaults),
                             &mut firsts,
                         );
                     }

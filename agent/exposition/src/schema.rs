@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use collectors::{Alias, Metric, Spec, Unit};
+use collectors::{Alias, Metric, Spec, Tier, Unit};
 
 use super::select::Switch;
 use super::{Format, header};
@@ -45,13 +45,23 @@ pub(super) struct Column {
     pub(super) slot: usize,
     pub(super) metric: &'static Metric,
     pub(super) shape: Shape,
-    pub(super) switch: Switch,
+    /// The metric's tier, here because a look at each metric would touch the whole table at every scrape.
+    tier: Tier,
+    switch: Switch,
+    /// A scrape has asked for it. A plan has no lines of the others.
+    pub(super) asked: bool,
+}
+
+impl Column {
+    /// Whether a page up to this tier shows it.
+    pub(super) fn is_shown(&self, up_to: Tier) -> bool {
+        self.switch.shows(self.tier, up_to)
+    }
 }
 
 /// One family.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Family {
-    said: header::Family<'static>,
     /// Made when first written: most families are on no page of a node, and a scraper asks for one format.
     text: OnceCell<Box<[u8]>>,
     openmetrics: OnceCell<Box<[u8]>>,
@@ -61,16 +71,6 @@ pub(super) struct Family {
 }
 
 impl Family {
-    fn new(said: header::Family<'static>) -> Self {
-        Self {
-            said,
-            text: OnceCell::new(),
-            openmetrics: OnceCell::new(),
-            columns: Vec::new(),
-            shared: false,
-        }
-    }
-
     pub(super) fn header(&self, format: Format) -> &[u8] {
         let header = match format {
             Format::Text => &self.text,
@@ -78,22 +78,23 @@ impl Family {
         };
         header.get_or_init(|| {
             let mut out = Vec::new();
-            self.said.write(format, &mut out);
+            // The first metric of a family provides its metadata.
+            if let Some(first) = self.columns.first() {
+                said(first.metric, first.shape).write(format, &mut out);
+            }
             out.into()
         })
     }
 }
 
 /// By metric of one collector: its columns.
-pub(super) type Wanted = HashMap<&'static str, Vec<(usize, Shape)>>;
+pub(super) type Wanted<'a> = HashMap<&'static str, Vec<&'a Column>>;
 
 /// One page.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     made_for: Vec<&'static Spec>,
     pub(super) families: Vec<Family>,
-    /// By collector: metric -> its columns, by slot.
-    pub(super) wanted: Vec<Wanted>,
 }
 
 impl Schema {
@@ -112,12 +113,12 @@ impl Schema {
         let mut places: HashMap<&'static str, usize> = HashMap::new();
         for (number, collector) in collectors.iter().enumerate() {
             schema.made_for.push(collector.spec);
-            let (mut wanted, mut slots) = (Wanted::new(), 0);
+            let mut slots = 0;
             for metric in collector.spec.metrics.iter().copied() {
                 for shape in shapes(page, metric) {
                     let name = shape.name(metric);
                     let place = *places.entry(name).or_insert_with(|| {
-                        schema.families.push(Family::new(said(metric, shape)));
+                        schema.families.push(Family::default());
                         schema.families.len() - 1
                     });
                     if let Some(family) = schema.families.get_mut(place) {
@@ -127,17 +128,31 @@ impl Schema {
                             slot: slots,
                             metric,
                             shape,
+                            tier: metric.tier,
                             switch: Switch::ByTier,
+                            asked: false,
                         });
-                        wanted.entry(metric.name).or_default().push((slots, shape));
                         slots += 1;
                     }
                 }
             }
-            schema.wanted.push(wanted);
         }
+        for family in &mut schema.families {
+            family.columns.shrink_to_fit();
+        }
+        schema.families.shrink_to_fit();
         schema.switch(&Defaults::default());
         schema
+    }
+
+    /// The columns of one collector.
+    pub(super) fn wanted(&self, collector: usize) -> Wanted<'_> {
+        let mut wanted = Wanted::new();
+        let columns = self.families.iter().flat_map(|f| &f.columns);
+        for column in columns.filter(|c| c.collector == collector) {
+            wanted.entry(column.metric.name).or_default().push(column);
+        }
+        wanted
     }
 
     /// Applies the configuration of single metrics.
@@ -156,7 +171,6 @@ fn shapes(page: Option<&str>, metric: &'static Metric) -> impl Iterator<Item = S
         .chain(others.into_iter().flatten().map(Shape::Other))
 }
 
-/// The first metric of a family provides its metadata.
 fn said(metric: &'static Metric, shape: Shape) -> header::Family<'static> {
     match shape {
         Shape::Own => metric.into(),

@@ -175,6 +175,20 @@ fn a_plan_follows_the_collectors() {
     assert_eq!(write(&mut encoder, &shot, Tier::Core).0, first);
 }
 
+#[test]
+fn a_plan_has_lines_of_what_a_scrape_has_asked_for() {
+    let mut encoder = Encoder::default();
+    let shot = snapshot(vec![full("a")]);
+    for (tier, columns) in [(Tier::Core, 2), (Tier::Detail, 4), (Tier::Core, 4)] {
+        let (text, _) = write(&mut encoder, &shot, tier);
+        assert_eq!(text, write(&mut Encoder::default(), &shot, tier).0);
+        let kept = &encoder.pages[METRICS];
+        let plan = kept.plans.last().unwrap();
+        let made = (0..9).filter(|slot| plan.column(*slot).is_some());
+        assert_eq!(made.count(), columns, "{tier:?}");
+    }
+}
+
 /// A device whose worker did not keep the limit.
 fn unlimited(metric: &'static Metric, series: usize) -> DeviceState {
     let mut state = device("a", |_| {});
