@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::audit::{Notices, Trail};
 use super::effect_queue::{EffectQueue, EffectStep};
-use super::fleet::{Fleet, FleetEvent};
+use super::fleet::{Fleet, FleetEvent, Fresh};
 use super::jobs::{self, Keeper};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
@@ -292,10 +292,11 @@ impl Daemon {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
             }
-            self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, Purpose::Tick);
+            let fresh = Fresh::Within(TICK_FRESH);
+            self.ask(time + TICK_PATIENCE, &Filter::All, fresh, Purpose::Tick);
         }
         if self.looks.is_due(time) {
-            self.ask(time + TICK_PATIENCE, &asked(), Duration::ZERO, Purpose::Jobs);
+            self.ask(time + TICK_PATIENCE, &asked(), Fresh::Job, Purpose::Jobs);
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(number, "storing a record timed out; continuing without it");
@@ -326,7 +327,7 @@ impl Daemon {
     fn show_life(&mut self, time: Duration) {
         let every = self.heartbeat;
         // A parent that does not read must not get a long queue of them.
-        if time + every / 2 >= self.next_alive && self.to_parent.is_empty() {
+        if time + every / 4 >= self.next_alive && self.to_parent.is_empty() {
             self.next_alive = time + every;
             self.tell_parent(&ToParent::Alive);
         }
@@ -376,9 +377,8 @@ impl Daemon {
     }
 
     /// Requests fresh readings from the workers; the requester is answered when they are complete or at the deadline.
-    /// A reading younger than `young`, or fresh by its collector's cadence, is not requested again.
-    fn ask(&mut self, deadline: Duration, filter: &Filter, young: Duration, purpose: Purpose) {
-        let (waiting, told) = self.fleet.ask(boot::boottime(), filter, young);
+    fn ask(&mut self, deadline: Duration, filter: &Filter, fresh: Fresh, purpose: Purpose) {
+        let (waiting, told) = self.fleet.ask(boot::boottime(), filter, fresh);
         self.waiters.push(Waiter {
             waiting,
             deadline,
@@ -546,7 +546,7 @@ impl Daemon {
                 self.ask(
                     boot::boottime() + left,
                     &filter,
-                    Duration::ZERO,
+                    Fresh::Page,
                     Purpose::Page(reply),
                 );
             }

@@ -11,9 +11,10 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Failures after which the time doubles with each further one.
 const FAILURES: u32 = 3;
 const MAX: Duration = Duration::from_secs(300);
-/// Without a Slurm node, a look starts no command. The start of slurmd is seen after this time.
+/// Without a Slurm node, a look starts no command, but reads every process. The start of slurmd is seen after this time: while a
+/// drain is required, and while none is.
 const ABSENT_WANTED: Duration = Duration::from_secs(1);
-const ABSENT: Duration = Duration::from_secs(30);
+const ABSENT: Duration = Duration::from_secs(60);
 /// The parent refuses more than two looks each second.
 const LEAST: Duration = Duration::from_millis(500);
 /// The controller saves a change within seconds.

@@ -106,7 +106,9 @@ impl Fleet {
                     return Err(Garbage("first frame is not hello").into());
                 }
                 (FromWorker::Done(collector), true) => {
-                    link.asked.remove(&collector);
+                    if let Some(asked) = link.asked.remove(&collector) {
+                        link.answered.insert(collector, asked);
+                    }
                     told.push(FleetEvent::Done(collector));
                 }
                 (FromWorker::Event(collector, event), true) => {
