@@ -1,6 +1,7 @@
 //! A GPU of a scenario, from its table.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -17,8 +18,8 @@ pub struct Gpu {
     values: Vec<Option<Value>>,
     /// By the older number of the field.
     pub fields: BTreeMap<u32, Value>,
-    /// By their number.
-    pub links: Vec<BTreeMap<String, Value>>,
+    /// By their number. Those without values of their own share one.
+    pub links: Vec<Arc<BTreeMap<String, Value>>>,
     /// By the id of the metric.
     pub gpm: BTreeMap<u32, Value>,
     /// What uses it.
@@ -107,14 +108,14 @@ impl Gpu {
         own: BTreeMap<String, BTreeMap<String, Value>>,
     ) -> Result<()> {
         let count = self.int(Key::NvlinkLinks, Time::default()).unwrap_or(0);
-        self.links = vec![each; usize::try_from(count)?];
+        self.links = vec![Arc::new(each); usize::try_from(count)?];
         for (number, values) in own {
             let link: usize = number.parse().with_context(|| format!("link.{number}"))?;
             let link = self.links.get_mut(link);
-            link.with_context(|| format!("link.{number}: there are {count} links"))?
-                .extend(values);
+            let link = link.with_context(|| format!("link.{number}: there are {count} links"))?;
+            Arc::make_mut(link).extend(values);
         }
-        for key in self.links.iter().flat_map(BTreeMap::keys) {
+        for key in self.links.iter().flat_map(|link| link.keys()) {
             ensure!(is_link_key(key), "{key}: no such key");
         }
         Ok(())
