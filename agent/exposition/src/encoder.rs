@@ -113,7 +113,7 @@ impl Kept {
         snapshot: &Snapshot,
         switches: &Arc<Defaults>,
         hidden: &Hidden,
-        wanted: Shown<'_>,
+        scrape: Shown<'_>,
     ) {
         let collectors = &snapshot.collectors;
         if !self.schema.fits(collectors) {
@@ -131,7 +131,7 @@ impl Kept {
             self.switches = Arc::clone(switches);
         }
         self.plans.resize_with(collectors.len(), Plan::default);
-        self.ask(snapshot, wanted);
+        self.ask(snapshot, scrape);
         self.shown.resize_with(collectors.len(), Vec::new);
         self.dropped.clear();
         let mut is_new = false;

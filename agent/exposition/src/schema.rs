@@ -48,7 +48,7 @@ pub(super) struct Column {
     /// The metric's tier, here because a look at each metric would touch the whole table at every scrape.
     tier: Tier,
     switch: Switch,
-    /// A scrape has asked for it. A plan has no lines of the others.
+    /// A scrape has asked for it since the schema was made. A plan has no lines of the others.
     pub(super) asked: bool,
 }
 

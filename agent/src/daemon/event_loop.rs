@@ -296,7 +296,7 @@ impl Daemon {
             self.ask(time + TICK_PATIENCE, &Filter::All, fresh, Purpose::Tick);
         }
         if self.looks.is_due(time) {
-            self.ask(time + TICK_PATIENCE, &asked(), Fresh::Job, Purpose::Jobs);
+            self.ask(time + TICK_PATIENCE, &asked(), Fresh::Now, Purpose::Jobs);
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(number, "storing a record timed out; continuing without it");

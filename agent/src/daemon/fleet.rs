@@ -23,18 +23,18 @@ use model::snapshot::{CollectorState, DeviceState, Lease, Prepared, Presence, Sn
 /// Time for which a scrape waits for a collector with an outstanding request; later scrapes skip it at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For this time a page takes it that a collector that had no device has none: new devices are rare.
+/// For this time a page assumes that a collector that had no device has none: new devices are rare.
 const EMPTY: Duration = Duration::from_secs(15);
 
 /// How young a reading must be to need no other one.
 #[derive(Clone, Copy, Debug)]
 pub enum Fresh {
-    /// As each collector says, for a page.
+    /// As each collector says, for a page; one that had no device is asked after [`EMPTY`].
     Page,
-    /// As each collector says, or younger than this.
+    /// As each collector says, or younger than this, with or without a device.
     Within(Duration),
-    /// A job has begun or ended: a collector that had no device may have one now.
-    Job,
+    /// As each collector says, and one that had no device is asked: it may have one since a job has begun.
+    Now,
 }
 
 /// An event from a worker on which the daemon must act.
@@ -276,7 +276,7 @@ impl Fleet {
         let (young, empty) = match need {
             Fresh::Page => (Duration::ZERO, EMPTY),
             Fresh::Within(young) => (young, young),
-            Fresh::Job => (Duration::ZERO, Duration::ZERO),
+            Fresh::Now => (Duration::ZERO, Duration::ZERO),
         };
         let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
         let mut wanted = Vec::new();
@@ -296,7 +296,8 @@ impl Fleet {
                 Some(since) if now.saturating_sub(*since) < PATIENCE => waiting.push(number),
                 Some(_) => {}
                 None if is_fresh(collector, now, fresh.max(young)) => {}
-                None if is_empty(collector) && answered.is_some_and(|at| now.saturating_sub(*at) < empty) => {}
+                None if is_empty(collector) && answered.is_some_and(|at| now.saturating_sub(*at) < empty) => {
+                }
                 None => {
                     link.asked.insert(number, now);
                     wanted.push(number);
@@ -365,9 +366,11 @@ fn is_fresh(collector: &CollectorState, now: Duration, fresh: Duration) -> bool 
             .all(|d| (d.error.is_none() || d.is_partial) && now.saturating_sub(d.at) < fresh)
 }
 
-/// Whether its source is open and had no device.
+/// Whether its source is open and had no device. A watcher that has failed does not tell when one comes.
 fn is_empty(collector: &CollectorState) -> bool {
-    collector.devices.is_empty() && matches!(collector.presence, Presence::Open)
+    collector.devices.is_empty()
+        && matches!(collector.presence, Presence::Open)
+        && !matches!(collector.watcher, Some(Err(_)))
 }
 
 /// The collectors of one worker.

@@ -17,7 +17,7 @@ pub mod interfaces;
 pub mod landlock;
 pub mod link;
 pub mod log;
-mod memory;
+pub mod memory;
 pub mod notify;
 pub mod packet;
 pub mod poll;

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code, reason = "the settings of the allocator have no safe wrapper")]
 
-/// Gives what only the start required back to the kernel, and lets all threads share one arena: an arena for each thread
+/// Gives what only a start required back to the kernel, and lets all threads share one arena: an arena for each thread
 /// would keep what that thread required at its peak. Threads that started before keep theirs.
-pub(crate) fn settle() {
+pub fn settle() {
     #[cfg(target_env = "gnu")]
     // SAFETY: both functions take numbers only, and synchronise with every other use of the allocator.
     unsafe {

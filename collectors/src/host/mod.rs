@@ -25,7 +25,7 @@ pub static SPEC: Spec = Spec {
     events: &[],
     notes: false,
     cadence: Cadence::OnDemand {
-        fresh: Duration::from_secs(5),
+        fresh: Duration::from_secs(4),
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),

@@ -79,9 +79,6 @@ impl Library {
         if let Some(counts) = &library.counts {
             counts.hold(heap().saturating_sub(before));
         }
-        // What reading the scenario required is given back: a program's memory is to be its own.
-        // SAFETY: it takes a number, and synchronises with every other use of the allocator.
-        unsafe { libc::malloc_trim(0) };
         library
     }
 

@@ -189,6 +189,46 @@ fn a_plan_has_lines_of_what_a_scrape_has_asked_for() {
     }
 }
 
+#[test]
+fn a_page_shows_what_is_asked_for_after_another_request_or_configuration() {
+    let shot = snapshot(vec![full("a")]);
+    let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let include = Arc::new(Defaults {
+        include: named(&[FINE.name]),
+        ..Defaults::default()
+    });
+    let exclude = Arc::new(Defaults {
+        exclude: named(&[LEVEL.name]),
+        ..Defaults::default()
+    });
+    let none = Arc::new(Defaults::default());
+    let other = Filter::Only(named(&["other"]));
+    let mut kept = Encoder::default();
+    let mut sizes = Vec::new();
+    for (filter, switches) in [
+        (&other, &none),
+        (&Filter::All, &none),
+        (&Filter::All, &include),
+        (&Filter::All, &exclude),
+        (&Filter::All, &none),
+    ] {
+        let write = |encoder: &mut Encoder| {
+            let shown = Shown {
+                tier: Tier::Core,
+                filter,
+                switches,
+            };
+            let mut out = Vec::new();
+            encoder.families(METRICS, &shot, switches, shown, Format::Text, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let text = write(&mut kept);
+        assert_eq!(text, write(&mut Encoder::default()));
+        sizes.push(parse(&text).unwrap().order.len());
+    }
+    assert_eq!(sizes, [0, 2, 3, 1, 2]);
+}
+
 /// A device whose worker did not keep the limit.
 fn unlimited(metric: &'static Metric, series: usize) -> DeviceState {
     let mut state = device("a", |_| {});

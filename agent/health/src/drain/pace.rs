@@ -15,6 +15,8 @@ const MAX: Duration = Duration::from_secs(300);
 /// drain is required, and while none is.
 const ABSENT_WANTED: Duration = Duration::from_secs(1);
 const ABSENT: Duration = Duration::from_secs(60);
+/// While nothing says which node this is; doubled with each look that did not.
+const UNPROVEN: Duration = Duration::from_secs(30);
 /// The parent refuses more than two looks each second.
 const LEAST: Duration = Duration::from_millis(500);
 /// The controller saves a change within seconds.
@@ -67,7 +69,7 @@ impl Pace {
 
     /// To prove the node, with nothing to do: slurmctld sends the whole node table for it.
     pub(super) fn unproven(self) -> Duration {
-        ABSENT
+        UNPROVEN
             .saturating_mul(1 << self.blind.min(6))
             .mul_f64(1.0 + self.spread)
     }
@@ -120,6 +122,21 @@ mod tests {
         assert_eq!(pace(0, 0, 0.0).wanted(), Duration::from_secs(2));
         assert_eq!(pace(599, 2, 1.0).wanted(), Duration::from_millis(1500));
         assert_eq!(pace(600, 0, 0.0).wanted(), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn the_start_of_slurmd_is_seen_after_a_second_or_after_a_minute_where_nothing_is_required() {
+        assert_eq!(pace(0, 0, 0.0).absent(true), Duration::from_secs(1));
+        assert_eq!(pace(0, 0, 0.0).absent(false), Duration::from_secs(60));
+        assert_eq!(pace(0, 0, 1.0).absent(false), Duration::from_secs(45));
+    }
+
+    #[test]
+    fn a_node_is_proven_after_a_minute_then_ever_more_rarely() {
+        for (looks, minutes) in [(1, 1), (2, 2), (6, 32), (30, 32)] {
+            assert_eq!(pace(0, looks, 0.0).unproven(), Duration::from_secs(minutes * 60));
+            assert_eq!(pace(0, looks, 1.0).unproven(), Duration::from_secs(minutes * 120));
+        }
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl Node {
     pub(super) fn tick(&mut self, seconds: u64) {
         let at = self.now() + Duration::from_secs(seconds);
         self.ticks.push((boot::boottime(), at));
-        let (mut waiting, _) = self.fleet.ask(at, &Filter::All, Fresh::Job);
+        let (mut waiting, _) = self.fleet.ask(at, &Filter::All, Fresh::Now);
         until_true("every collector has answered", PATIENCE, || {
             let done = self.pump();
             waiting.retain(|collector| !done.contains(collector));

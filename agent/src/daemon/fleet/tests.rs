@@ -231,7 +231,7 @@ fn a_reading_that_is_young_enough_is_not_asked_for_again() {
     };
     let tick = Fresh::Within(at(9));
     assert!(asked(Fresh::Page, 106), "a scrape requests fresh readings");
-    assert!(!asked(Fresh::Page, 104), "fresh by the collector's cadence");
+    assert!(!asked(Fresh::Page, 103), "fresh by the collector's cadence");
     assert!(
         !asked(tick, 106),
         "a health tick judges what the scrape before it brought"
@@ -250,17 +250,48 @@ fn a_collector_without_devices_is_asked_now_and_then_and_when_a_job_begins() {
         FromWorker::Opened(rig.collector, Ok(Some(Vec::new()))),
     ]);
     let mut asked = |fresh: Fresh, now: u64| {
-        let asked = rig.fleet.ask(at(now), &Filter::All, fresh).0.contains(&rig.collector);
+        let asked = rig
+            .fleet
+            .ask(at(now), &Filter::All, fresh)
+            .0
+            .contains(&rig.collector);
         rig.says(&[FromWorker::Done(rig.collector)]);
         asked
     };
     assert!(asked(Fresh::Page, 100), "never asked before");
     assert!(!asked(Fresh::Page, 114));
     assert!(!asked(Fresh::Within(at(5)), 104), "a tick just after");
-    assert!(asked(Fresh::Job, 104));
+    assert!(asked(Fresh::Now, 104));
     assert!(!asked(Fresh::Page, 118), "since the last answer");
     assert!(asked(Fresh::Page, 119));
     assert!(asked(Fresh::Within(at(5)), 124), "a tick");
+}
+
+#[test]
+fn a_collector_that_has_a_device_failed_or_is_not_watched_is_asked_though_it_had_none() {
+    let at = Duration::from_secs;
+    let why = || Failure {
+        reason: "io".to_owned(),
+        text: String::new(),
+    };
+    let asked_after = |news: Option<fn(u16, Failure) -> FromWorker>| {
+        let mut rig = rig_of("slurm");
+        let collector = rig.collector;
+        rig.hello();
+        rig.says(&[FromWorker::Opened(collector, Ok(Some(Vec::new())))]);
+        rig.fleet.ask(at(100), &Filter::All, Fresh::Page);
+        rig.says(&[FromWorker::Done(collector)]);
+        let news = news.map(|news| news(collector, why()));
+        rig.says(news.as_slice());
+        let (waiting, _) = rig.fleet.ask(at(101), &Filter::All, Fresh::Page);
+        waiting.contains(&collector)
+    };
+    assert!(!asked_after(None));
+    assert!(asked_after(Some(|c, _| {
+        FromWorker::Devices(c, Ok(vec![(0, Subject::node())]))
+    })));
+    assert!(asked_after(Some(|c, why| FromWorker::Devices(c, Err(why)))));
+    assert!(asked_after(Some(|c, why| FromWorker::Watching(c, Err(why)))));
 }
 
 #[test]

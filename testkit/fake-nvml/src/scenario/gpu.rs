@@ -108,7 +108,8 @@ impl Gpu {
         own: BTreeMap<String, BTreeMap<String, Value>>,
     ) -> Result<()> {
         let count = self.int(Key::NvlinkLinks, Time::default()).unwrap_or(0);
-        self.links = vec![Arc::new(each); usize::try_from(count)?];
+        let each = Arc::new(each);
+        self.links = (0..usize::try_from(count)?).map(|_| Arc::clone(&each)).collect();
         for (number, values) in own {
             let link: usize = number.parse().with_context(|| format!("link.{number}"))?;
             let link = self.links.get_mut(link);

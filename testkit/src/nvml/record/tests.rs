@@ -53,7 +53,7 @@ fn values(scenario: &Scenario, gpu: &Gpu) -> BTreeMap<String, String> {
         }
     }
     for (number, link) in gpu.links.iter().enumerate() {
-        for (key, value) in link {
+        for (key, value) in link.iter() {
             all.insert(
                 format!("link {number} {key}"),
                 format!("{:?} {:?}", value.int(at), value.text()),
