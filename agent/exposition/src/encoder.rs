@@ -9,6 +9,8 @@ use super::schema::{self, Column, Schema};
 use super::select::{Selection, Shown};
 use super::starts::Starts;
 use super::{Defaults, Dropped, Format, Source, Writer};
+use collectors::Tier;
+use model::filter::Filter;
 use model::jobs::Hidden;
 use model::snapshot::{DeviceState, Snapshot};
 
@@ -23,6 +25,8 @@ struct Kept {
     /// The families of the schema that have lines in a plan.
     filled: Vec<usize>,
     switches: Arc<Defaults>,
+    /// What the last scrape asked for, until the columns change: scrapers ask for the same again.
+    last: Option<(Tier, Filter)>,
     /// By collector: the groups of equal lines that this scrape has written.
     shown: Vec<Vec<bool>>,
     dropped: Vec<Dropped>,
@@ -102,7 +106,7 @@ impl Encoder {
             &self.hidden,
             shown,
         );
-        kept.write(snapshot, shown, format, out);
+        kept.write(snapshot, format, out);
     }
 }
 
@@ -129,6 +133,7 @@ impl Kept {
                 self.plans.clear();
             }
             self.switches = Arc::clone(switches);
+            self.last = None;
         }
         self.plans.resize_with(collectors.len(), Plan::default);
         self.ask(snapshot, scrape);
@@ -164,12 +169,18 @@ impl Kept {
     }
 
     /// Notes the columns that this scrape asks for. A plan without lines of one of them is made again.
-    fn ask(&mut self, snapshot: &Snapshot, wanted: Shown<'_>) {
-        let takes = takes(snapshot, wanted);
-        let columns = self.schema.families.iter_mut().flat_map(|f| &mut f.columns);
-        for column in columns.filter(|c| !c.asked) {
-            column.asked = is_wanted(column, &takes, wanted);
-            if column.asked
+    fn ask(&mut self, snapshot: &Snapshot, scrape: Shown<'_>) {
+        let is_same = |(tier, filter): &(Tier, Filter)| *tier == scrape.tier && filter == scrape.filter;
+        if self.last.as_ref().is_some_and(is_same) {
+            return;
+        }
+        self.last = Some((scrape.tier, scrape.filter.clone()));
+        let collectors = snapshot.collectors.iter();
+        let takes: Vec<bool> = collectors.map(|c| scrape.filter.takes(c.spec.name)).collect();
+        for column in self.schema.families.iter_mut().flat_map(|f| &mut f.columns) {
+            column.shown = takes.get(column.collector) == Some(&true) && column.is_in(scrape.tier);
+            if column.shown
+                && !std::mem::replace(&mut column.asked, true)
                 && let Some(plan) = self.plans.get_mut(column.collector)
             {
                 *plan = Plan::default();
@@ -188,21 +199,19 @@ impl Kept {
     }
 
     /// Writes the samples that have a value. Of samples with equal name and labels the first wins.
-    fn write(&mut self, snapshot: &Snapshot, shown: Shown<'_>, format: Format, out: &mut Vec<u8>) {
-        let takes = takes(snapshot, shown);
-        let is_wanted = |c: &Column| is_wanted(c, &takes, shown);
+    fn write(&mut self, snapshot: &Snapshot, format: Format, out: &mut Vec<u8>) {
         for family in self
             .filled
             .iter()
             .filter_map(|place| self.schema.families.get(*place))
         {
-            for column in family.columns.iter().filter(|c| is_wanted(c)) {
+            for column in family.columns.iter().filter(|c| c.shown) {
                 let collector = snapshot.collectors.get(column.collector);
                 if let (Some(plan), Some(collector)) = (self.plans.get_mut(column.collector), collector) {
                     plan.refresh(column, collector, &mut self.spare);
                 }
             }
-            let columns = family.columns.iter().filter(|c| is_wanted(c)).filter_map(|c| {
+            let columns = family.columns.iter().filter(|c| c.shown).filter_map(|c| {
                 let lines = self.plans.get(c.collector)?.column(c.slot)?;
                 Some((c.collector, lines))
             });
@@ -238,16 +247,6 @@ impl Kept {
             }
         }
     }
-}
-
-/// By collector: whether the scrape asks for it.
-fn takes(snapshot: &Snapshot, shown: Shown<'_>) -> Vec<bool> {
-    let collectors = snapshot.collectors.iter();
-    collectors.map(|c| shown.filter.takes(c.spec.name)).collect()
-}
-
-fn is_wanted(column: &Column, takes: &[bool], shown: Shown<'_>) -> bool {
-    takes.get(column.collector).copied().unwrap_or(false) && column.is_shown(shown.tier)
 }
 
 /// OpenMetrics ends with `# EOF`, so a truncated page is detected.

@@ -48,13 +48,15 @@ pub(super) struct Column {
     /// The metric's tier, here because a look at each metric would touch the whole table at every scrape.
     tier: Tier,
     switch: Switch,
+    /// The current scrape asks for it.
+    pub(super) shown: bool,
     /// A scrape has asked for it since the schema was made. A plan has no lines of the others.
     pub(super) asked: bool,
 }
 
 impl Column {
-    /// Whether a page up to this tier shows it.
-    pub(super) fn is_shown(&self, up_to: Tier) -> bool {
+    /// Whether it is on a page up to this tier.
+    pub(super) fn is_in(&self, up_to: Tier) -> bool {
         self.switch.shows(self.tier, up_to)
     }
 }
@@ -130,6 +132,7 @@ impl Schema {
                             shape,
                             tier: metric.tier,
                             switch: Switch::ByTier,
+                            shown: false,
                             asked: false,
                         });
                         slots += 1;
