@@ -127,7 +127,7 @@ impl Kept {
                 ..Self::default()
             };
         }
-        if !Arc::ptr_eq(&self.switches, switches) {
+        if self.switches != *switches {
             self.schema.switch(switches);
             if self.switches.labels != switches.labels {
                 self.plans.clear();
