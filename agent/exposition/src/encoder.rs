@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use collectors::Tier;
+use model::filter::Filter;
+
 use super::plan::Plan;
 use super::schema::{self, Column, Schema};
 use super::select::{Selection, Shown};
 use super::starts::Starts;
 use super::{Defaults, Dropped, Format, Source, Writer};
-use collectors::Tier;
-use model::filter::Filter;
 use model::jobs::Hidden;
 use model::snapshot::{DeviceState, Snapshot};
 

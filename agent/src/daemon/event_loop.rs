@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::audit::{Notices, Trail};
 use super::effect_queue::{EffectQueue, EffectStep};
-use super::fleet::{Fleet, FleetEvent, Fresh};
+use super::fleet::{Fleet, FleetEvent};
 use super::jobs::{self, Keeper};
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
@@ -292,11 +292,10 @@ impl Daemon {
                 self.next_tick = self.next_tick.min(time + wait);
                 self.early = Some(wait * 2).filter(|w| *w < TICK);
             }
-            let fresh = Fresh::Within(TICK_FRESH);
-            self.ask(time + TICK_PATIENCE, &Filter::All, fresh, Purpose::Tick);
+            self.ask(time + TICK_PATIENCE, &Filter::All, TICK_FRESH, Purpose::Tick);
         }
         if self.looks.is_due(time) {
-            self.ask(time + TICK_PATIENCE, &asked(), Fresh::Now, Purpose::Jobs);
+            self.ask(time + TICK_PATIENCE, &asked(), Duration::ZERO, Purpose::Jobs);
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(number, "storing a record timed out; continuing without it");
@@ -377,8 +376,9 @@ impl Daemon {
     }
 
     /// Requests fresh readings from the workers; the requester is answered when they are complete or at the deadline.
-    fn ask(&mut self, deadline: Duration, filter: &Filter, fresh: Fresh, purpose: Purpose) {
-        let (waiting, told) = self.fleet.ask(boot::boottime(), filter, fresh);
+    /// A reading younger than `young`, or fresh by its collector's cadence, is not requested again.
+    fn ask(&mut self, deadline: Duration, filter: &Filter, young: Duration, purpose: Purpose) {
+        let (waiting, told) = self.fleet.ask(boot::boottime(), filter, young);
         self.waiters.push(Waiter {
             waiting,
             deadline,
@@ -546,7 +546,7 @@ impl Daemon {
                 self.ask(
                     boot::boottime() + left,
                     &filter,
-                    Fresh::Page,
+                    Duration::ZERO,
                     Purpose::Page(reply),
                 );
             }

@@ -23,20 +23,6 @@ use model::snapshot::{CollectorState, DeviceState, Lease, Prepared, Presence, Sn
 /// Time for which a scrape waits for a collector with an outstanding request; later scrapes skip it at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For this time a page assumes that a collector that had no device has none: new devices are rare.
-const EMPTY: Duration = Duration::from_secs(15);
-
-/// How young a reading must be to need no other one.
-#[derive(Clone, Copy, Debug)]
-pub enum Fresh {
-    /// As each collector says, for a page; one that had no device is asked after [`EMPTY`].
-    Page,
-    /// As each collector says, or younger than this, with or without a device.
-    Within(Duration),
-    /// As each collector says, and one that had no device is asked: it may have one since a job has begun.
-    Now,
-}
-
 /// An event from a worker on which the daemon must act.
 #[derive(Debug)]
 pub enum FleetEvent {
@@ -63,8 +49,6 @@ struct WorkerConnection {
     blocked: bool,
     /// Outstanding requests to collectors, with their time.
     asked: BTreeMap<u16, Duration>,
-    /// When the last request that a collector has answered was made.
-    answered: BTreeMap<u16, Duration>,
 }
 
 /// All workers and their readings.
@@ -153,7 +137,6 @@ impl Fleet {
             greeted: false,
             blocked: false,
             asked: BTreeMap::new(),
-            answered: BTreeMap::new(),
         };
         let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
         let collectors = numbers()
@@ -242,20 +225,20 @@ impl Fleet {
         }
     }
 
-    /// Requests readings from collectors that `filter` selects and whose last reading is not fresh. Returns those for which a
-    /// requester must wait.
+    /// Requests readings from collectors that `filter` selects and whose last reading is neither fresh nor younger
+    /// than `young`. Returns those for which a requester must wait.
     pub fn ask(
         &mut self,
         now: Duration,
         filter: &Filter,
-        fresh: Fresh,
+        young: Duration,
     ) -> (Vec<u16>, Vec<(u16, Vec<FleetEvent>)>) {
         let (mut waiting, mut told) = (Vec::new(), Vec::new());
         for domain in 0..self.links.len() {
             let Ok(domain) = u16::try_from(domain) else {
                 continue;
             };
-            let wanted = self.wanted(domain, now, (filter, fresh), &mut waiting);
+            let wanted = self.wanted(domain, now, (filter, young), &mut waiting);
             if !wanted.is_empty() {
                 told.push((domain, self.send(domain, &ToWorker::Read(wanted))));
             }
@@ -267,16 +250,11 @@ impl Fleet {
         &mut self,
         domain: u16,
         now: Duration,
-        (filter, need): (&Filter, Fresh),
+        (filter, young): (&Filter, Duration),
         waiting: &mut Vec<u16>,
     ) -> Vec<u16> {
         let Some(Some(link)) = self.links.get_mut(usize::from(domain)) else {
             return Vec::new();
-        };
-        let (young, empty) = match need {
-            Fresh::Page => (Duration::ZERO, EMPTY),
-            Fresh::Within(young) => (young, young),
-            Fresh::Now => (Duration::ZERO, Duration::ZERO),
         };
         let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
         let mut wanted = Vec::new();
@@ -291,13 +269,10 @@ impl Fleet {
             let Cadence::OnDemand { fresh } = collector.spec.cadence else {
                 continue;
             };
-            let answered = link.answered.get(&number);
             match link.asked.get(&number) {
                 Some(since) if now.saturating_sub(*since) < PATIENCE => waiting.push(number),
                 Some(_) => {}
                 None if is_fresh(collector, now, fresh.max(young)) => {}
-                None if is_empty(collector) && answered.is_some_and(|at| now.saturating_sub(*at) < empty) => {
-                }
                 None => {
                     link.asked.insert(number, now);
                     wanted.push(number);
@@ -364,13 +339,6 @@ fn is_fresh(collector: &CollectorState, now: Duration, fresh: Duration) -> bool 
             .devices
             .iter()
             .all(|d| (d.error.is_none() || d.is_partial) && now.saturating_sub(d.at) < fresh)
-}
-
-/// Whether its source is open and had no device. A watcher that has failed does not tell when one comes.
-fn is_empty(collector: &CollectorState) -> bool {
-    collector.devices.is_empty()
-        && matches!(collector.presence, Presence::Open)
-        && !matches!(collector.watcher, Some(Err(_)))
 }
 
 /// The collectors of one worker.

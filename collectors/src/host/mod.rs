@@ -25,7 +25,7 @@ pub static SPEC: Spec = Spec {
     events: &[],
     notes: false,
     cadence: Cadence::OnDemand {
-        fresh: Duration::from_secs(4),
+        fresh: Duration::from_secs(1),
     },
     slice: Duration::from_millis(500),
     deadline: Duration::from_secs(5),

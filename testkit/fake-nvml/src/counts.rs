@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use crate::functions::{Function, NAMES};
 use crate::map::Map;
 
-/// Slots of 16 bytes: a key and its count. A node with 16 GPUs needs far fewer. The table lies in the memory of the program.
-const SLOTS: usize = 1 << 14;
+/// Slots of 16 bytes: a key and its count. A node with 16 GPUs needs far fewer.
+const SLOTS: usize = 1 << 15;
 /// After them: what the library holds of the process's heap, in bytes.
 const HELD: usize = SLOTS * 16;
 const SIZE: usize = HELD + 8;
@@ -65,7 +65,7 @@ impl Counts {
             | (u64::from(gpu.unwrap_or(NONE)) << 40)
             | (u64::from(mig.unwrap_or(NONE)) << 32)
             | u64::from(selector);
-        let first = usize::try_from(key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 50).unwrap_or(0);
+        let first = usize::try_from(key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 49).unwrap_or(0);
         for i in 0..SLOTS {
             let at = ((first + i) % SLOTS) * 16;
             let slot = self.map.u64(at);

@@ -14,9 +14,7 @@ const MAX: Duration = Duration::from_secs(300);
 /// Without a Slurm node, a look starts no command, but reads every process. The start of slurmd is seen after this time: while a
 /// drain is required, and while none is.
 const ABSENT_WANTED: Duration = Duration::from_secs(1);
-const ABSENT: Duration = Duration::from_secs(60);
-/// While nothing says which node this is; doubled with each look that did not.
-const UNPROVEN: Duration = Duration::from_secs(30);
+const ABSENT: Duration = Duration::from_secs(30);
 /// The parent refuses more than two looks each second.
 const LEAST: Duration = Duration::from_millis(500);
 /// The controller saves a change within seconds.
@@ -69,7 +67,7 @@ impl Pace {
 
     /// To prove the node, with nothing to do: slurmctld sends the whole node table for it.
     pub(super) fn unproven(self) -> Duration {
-        UNPROVEN
+        ABSENT
             .saturating_mul(1 << self.blind.min(6))
             .mul_f64(1.0 + self.spread)
     }
@@ -125,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn the_start_of_slurmd_is_seen_after_a_second_or_after_a_minute_where_nothing_is_required() {
+    fn the_start_of_slurmd_is_seen_after_a_second_or_after_30_where_nothing_is_required() {
         assert_eq!(pace(0, 0, 0.0).absent(true), Duration::from_secs(1));
-        assert_eq!(pace(0, 0, 0.0).absent(false), Duration::from_secs(60));
-        assert_eq!(pace(0, 0, 1.0).absent(false), Duration::from_secs(45));
+        assert_eq!(pace(0, 0, 0.0).absent(false), Duration::from_secs(30));
+        assert_eq!(pace(0, 0, 1.0).absent(false), Duration::from_millis(22_500));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use testkit::tree;
 use testkit::wait::{PATIENCE, until_true};
 
 use crate::config::Config;
-use crate::daemon::fleet::{Fleet, FleetEvent, Fresh};
+use crate::daemon::fleet::{Fleet, FleetEvent};
 use crate::own::{OwnFacts, Page};
 use crate::parent::slurm::Slurm;
 use crate::worker::child;
@@ -242,7 +242,7 @@ impl Node {
     pub(super) fn tick(&mut self, seconds: u64) {
         let at = self.now() + Duration::from_secs(seconds);
         self.ticks.push((boot::boottime(), at));
-        let (mut waiting, _) = self.fleet.ask(at, &Filter::All, Fresh::Now);
+        let (mut waiting, _) = self.fleet.ask(at, &Filter::All, Duration::ZERO);
         until_true("every collector has answered", PATIENCE, || {
             let done = self.pump();
             waiting.retain(|collector| !done.contains(collector));

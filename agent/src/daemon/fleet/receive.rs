@@ -106,9 +106,7 @@ impl Fleet {
                     return Err(Garbage("first frame is not hello").into());
                 }
                 (FromWorker::Done(collector), true) => {
-                    if let Some(asked) = link.asked.remove(&collector) {
-                        link.answered.insert(collector, asked);
-                    }
+                    link.asked.remove(&collector);
                     told.push(FleetEvent::Done(collector));
                 }
                 (FromWorker::Event(collector, event), true) => {

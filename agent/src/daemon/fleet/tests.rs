@@ -184,27 +184,27 @@ fn a_collector_that_does_not_answer_is_waited_for_once() {
     let at = Duration::from_secs(100);
     let other = Filter::Only(vec!["rdma".to_owned()]);
     assert!(
-        rig.fleet.ask(at, &other, Fresh::Page).0.is_empty(),
+        rig.fleet.ask(at, &other, Duration::ZERO).0.is_empty(),
         "no request for a hidden collector"
     );
-    assert_eq!(rig.fleet.ask(at, &Filter::All, Fresh::Page).0, [rig.collector]);
+    assert_eq!(rig.fleet.ask(at, &Filter::All, Duration::ZERO).0, [rig.collector]);
     assert_eq!(
         rig.fleet
-            .ask(at + Duration::from_secs(1), &Filter::All, Fresh::Page)
+            .ask(at + Duration::from_secs(1), &Filter::All, Duration::ZERO)
             .0,
         [rig.collector],
         "still in its time"
     );
     assert!(
         rig.fleet
-            .ask(at + PATIENCE, &Filter::All, Fresh::Page)
+            .ask(at + PATIENCE, &Filter::All, Duration::ZERO)
             .0
             .is_empty(),
         "skipped at once"
     );
     rig.says(&[FromWorker::Done(rig.collector)]);
     assert_eq!(
-        rig.fleet.ask(at + PATIENCE, &Filter::All, Fresh::Page).0,
+        rig.fleet.ask(at + PATIENCE, &Filter::All, Duration::ZERO).0,
         [rig.collector],
         "requested again after an answer"
     );
@@ -213,7 +213,7 @@ fn a_collector_that_does_not_answer_is_waited_for_once() {
 #[test]
 fn a_reading_that_is_young_enough_is_not_asked_for_again() {
     let at = Duration::from_secs;
-    let asked = |young: Fresh, now: u64| {
+    let asked = |young: u64, now: u64| {
         let mut rig = rig();
         rig.open();
         let collector = rig.collector;
@@ -227,71 +227,14 @@ fn a_reading_that_is_young_enough_is_not_asked_for_again() {
                 fault: None,
             }]);
         }
-        !rig.fleet.ask(at(now), &Filter::All, young).0.is_empty()
+        !rig.fleet.ask(at(now), &Filter::All, at(young)).0.is_empty()
     };
-    let tick = Fresh::Within(at(9));
-    assert!(asked(Fresh::Page, 106), "a scrape requests fresh readings");
-    assert!(!asked(Fresh::Page, 103), "fresh by the collector's cadence");
+    assert!(asked(0, 104), "a scrape requests fresh readings");
     assert!(
-        !asked(tick, 106),
+        !asked(5, 104),
         "a health tick judges what the scrape before it brought"
     );
-    assert!(asked(tick, 109));
-}
-
-#[test]
-fn a_collector_without_devices_is_asked_now_and_then_and_when_a_job_begins() {
-    let at = Duration::from_secs;
-    let mut rig = rig_of("slurm");
-    rig.says(&[
-        FromWorker::Hello {
-            build: crate::BUILD.to_owned(),
-        },
-        FromWorker::Opened(rig.collector, Ok(Some(Vec::new()))),
-    ]);
-    let mut asked = |fresh: Fresh, now: u64| {
-        let asked = rig
-            .fleet
-            .ask(at(now), &Filter::All, fresh)
-            .0
-            .contains(&rig.collector);
-        rig.says(&[FromWorker::Done(rig.collector)]);
-        asked
-    };
-    assert!(asked(Fresh::Page, 100), "never asked before");
-    assert!(!asked(Fresh::Page, 114));
-    assert!(!asked(Fresh::Within(at(5)), 104), "a tick just after");
-    assert!(asked(Fresh::Now, 104));
-    assert!(!asked(Fresh::Page, 118), "since the last answer");
-    assert!(asked(Fresh::Page, 119));
-    assert!(asked(Fresh::Within(at(5)), 124), "a tick");
-}
-
-#[test]
-fn a_collector_that_has_a_device_failed_or_is_not_watched_is_asked_though_it_had_none() {
-    let at = Duration::from_secs;
-    let why = || Failure {
-        reason: "io".to_owned(),
-        text: String::new(),
-    };
-    let asked_after = |news: Option<fn(u16, Failure) -> FromWorker>| {
-        let mut rig = rig_of("slurm");
-        let collector = rig.collector;
-        rig.hello();
-        rig.says(&[FromWorker::Opened(collector, Ok(Some(Vec::new())))]);
-        rig.fleet.ask(at(100), &Filter::All, Fresh::Page);
-        rig.says(&[FromWorker::Done(collector)]);
-        let news = news.map(|news| news(collector, why()));
-        rig.says(news.as_slice());
-        let (waiting, _) = rig.fleet.ask(at(101), &Filter::All, Fresh::Page);
-        waiting.contains(&collector)
-    };
-    assert!(!asked_after(None));
-    assert!(asked_after(Some(|c, _| {
-        FromWorker::Devices(c, Ok(vec![(0, Subject::node())]))
-    })));
-    assert!(asked_after(Some(|c, why| FromWorker::Devices(c, Err(why)))));
-    assert!(asked_after(Some(|c, why| FromWorker::Watching(c, Err(why)))));
+    assert!(asked(5, 105));
 }
 
 #[test]
