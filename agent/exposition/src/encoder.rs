@@ -29,7 +29,7 @@ struct Kept {
     /// What the last scrape asked for, until the columns change: scrapers ask for the same again.
     last: Option<(Tier, Filter)>,
     /// By collector: the groups of equal lines that this scrape has written.
-    shown: Vec<Vec<bool>>,
+    written: Vec<Vec<bool>>,
     dropped: Vec<Dropped>,
     spare: Vec<u8>,
     starts: Starts,
@@ -138,10 +138,10 @@ impl Kept {
         }
         self.plans.resize_with(collectors.len(), Plan::default);
         self.ask(snapshot, scrape);
-        self.shown.resize_with(collectors.len(), Vec::new);
+        self.written.resize_with(collectors.len(), Vec::new);
         self.dropped.clear();
         let mut is_new = false;
-        let parts = self.plans.iter_mut().zip(&mut self.shown);
+        let parts = self.plans.iter_mut().zip(&mut self.written);
         for ((plan, groups), (number, collector)) in parts.zip(collectors.iter().enumerate()) {
             let shown = |d: &DeviceState| {
                 d.shown(snapshot.at, collector.max_age()) && !hidden.device(collector.spec.name, &d.subject)
@@ -232,7 +232,7 @@ impl Kept {
                     continue;
                 }
                 for found in lines.found() {
-                    let groups = self.shown.get_mut(collector);
+                    let groups = self.written.get_mut(collector);
                     let group = found.group.and_then(|g| groups?.get_mut(g));
                     let again = group.is_some_and(|seen| std::mem::replace(seen, true))
                         || (is_shared && !others.insert(found.start));
