@@ -120,6 +120,15 @@ impl GpuState {
         Ok(())
     }
 
+    /// The next reading asks for the values that seldom change.
+    #[cfg(test)]
+    pub(super) fn limits_are_due(&mut self) {
+        let open = self.open.as_mut().expect("a GPU that was read");
+        open.limits_read = Instant::now()
+            .checked_sub(SLOWLY)
+            .expect("a machine that runs longer");
+    }
+
     fn read(
         &mut self,
         gpu: &str,
@@ -137,8 +146,8 @@ impl GpuState {
         open.fields.read(caller);
         if slowly && caller.gone().is_none() {
             let limits = Limits::read(caller, &open.limits);
-            // A partial answer is discarded.
-            if caller.gone().is_none() {
+            // A partial answer is discarded, as are refusals: the values are back with the next answer.
+            if caller.gone().is_none() && !caller.is_denied() {
                 open.limits = limits;
                 open.limits_read = Instant::now();
             }

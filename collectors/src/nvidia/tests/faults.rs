@@ -161,6 +161,39 @@ fn a_gpu_that_refuses_every_question_is_down_until_it_answers() {
 }
 
 #[test]
+fn limits_that_were_due_while_every_question_was_refused_are_back_with_the_first_answer() {
+    let mut node = Node::of("h100");
+    let env = Env::recorded(node.dir.path());
+    let settings = settings::NvidiaSettings::new(&SPEC.settings(&node.settings).unwrap()).unwrap();
+    let library = Library::load(node.driver.library().to_str().unwrap()).unwrap();
+    library.init().unwrap();
+    let inventory = Arc::new(inventory::Inventory::new(library, settings, env.path("/proc")));
+    let (kernel, boot) = (kernel::DriverFiles::new(&env), boot::boot_id(&env).unwrap());
+    let devices = scan::Nvidia::new(kernel, String::new(), boot, Arc::clone(&inventory));
+    let mut source = Source {
+        devices: Box::new(devices),
+        watcher: None,
+    };
+    node.runner = Some(Runner::new(&SPEC, &mut source).unwrap());
+    let limit = |seen: &Seen| get(seen, &m::POWER_LIMIT_DEFAULT, &[&gpu(3)]);
+    let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert!(limit(&before).is_some(), "{before:?}");
+    node.driver
+        .inject(testkit::nvml::Rule {
+            gpu: Some(3),
+            call: None,
+            field: None,
+            fault: Fault::Code(code::NO_PERMISSION),
+        })
+        .unwrap();
+    inventory.state(&gpu(3)).lock().unwrap().limits_are_due();
+    node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
+    node.driver.lift().unwrap();
+    let seen = node.read_until("it is back", |seen| up(seen) == up_but(&[]));
+    assert_eq!(limit(&seen), limit(&before));
+}
+
+#[test]
 fn a_gpu_that_never_answered_is_named_by_what_the_kernel_knows() {
     let mut node = Node::of("h100");
     node.add_pci("0000:1b:00.0", "nvidia");
