@@ -138,8 +138,10 @@ impl CollectorTask {
         // A collector's bug costs its own source only.
         let opened = catch_unwind(AssertUnwindSafe(|| self.try_open()))
             .unwrap_or_else(|_| Err(Error::Panic(self.parts.spec.name.to_owned())));
-        // A driver's library, and the first list of devices, require more than what they keep.
-        sys::memory::settle();
+        if matches!(opened, Ok(Some(_))) {
+            // A driver's library, and the first list of devices, require more than what they keep.
+            sys::memory::settle();
+        }
         let mut state = self.lock();
         let state = &mut *state;
         match opened {
