@@ -158,7 +158,10 @@ fn a_node_lives_loses_a_gpu_and_lives_on() {
         });
     }
     assert!(open_incidents(&moved) < 1.0);
-    assert_eq!(demo.cli(&["check"]).0, Some(0));
+    wait::until_true("the verdict is healthy", LONG, || {
+        demo.cli(&["check"]).0 == Some(0)
+    })
+    .unwrap();
 
     demo.at(demo.play.length());
     let broken = demo.until("an incident", |page| {

@@ -61,6 +61,7 @@ fn a_filesystem_that_does_not_answer_costs_only_its_own_values() {
     node.start();
     let is_read = || size(&node, "/").is_some() && mount.waiting() == 1;
     until_true("the other filesystem is read", FIRST, is_read).unwrap();
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
     let worker = node.worker_pid("mounts");
 
     // Scrapes and checks go on, and no further probe is sent, although the filesystem is mounted 1,001 times.

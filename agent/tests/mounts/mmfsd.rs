@@ -46,6 +46,7 @@ fn an_mmfsd_that_stops_dies_or_sends_half_a_reply_costs_only_its_own_values() {
     ));
     node.start();
     node.until("GPFS is read", |n| read_bytes(n) == Some(4096.0));
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
     let worker = node.worker_pid("gpfs");
 
     // It stops: nothing of it is shown as current, the pages come, and no request piles up.

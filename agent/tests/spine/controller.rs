@@ -149,7 +149,7 @@ fn scontrol_is_missing() {
             .unwrap_or_default()
             .contains("/nonexistent/scontrol")
     });
-    assert_eq!(c.cli(&["check"]).0, Some(1));
+    c.until("unhealthy", |n| n.cli(&["check"]).0 == Some(1));
 }
 
 /// The exec itself blocks. Only the command's own process hangs: metrics, verdict and a restart still work.
@@ -178,5 +178,5 @@ fn scontrol_lies_on_a_dead_mount() {
     let daemon = c.daemon.take().unwrap();
     daemon.kill9().unwrap();
     c.start();
-    assert_eq!(c.cli(&["check"]).0, Some(1));
+    c.until("unhealthy", |n| n.cli(&["check"]).0 == Some(1));
 }

@@ -95,7 +95,7 @@ fn refusing_reservations() {
     let why = c.view()["drain"]["why"].as_str().unwrap().to_owned();
     assert!(why.contains("Invalid user id"), "{why}");
     assert_eq!(c.metric("nodewarden_drain_held", &[("by", "refused")]), Some(1.0));
-    assert_eq!(c.cli(&["check"]).0, Some(1), "unhealthy all the same");
+    c.until("unhealthy all the same", |n| n.cli(&["check"]).0 == Some(1));
     assert!(!c.is_drained());
     let since = Instant::now();
     c.wrapper.set(On::Create, Fault::None).unwrap();

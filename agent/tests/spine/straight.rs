@@ -19,7 +19,7 @@ fn xid_79_drains_the_node_and_says_why() {
     let incident = &c.open_incidents()[0];
     let id = incident["id"].as_str().unwrap();
     assert!(reason.ends_with(&format!("id={id}")), "{reason}");
-    assert_eq!(c.cli(&["check"]).0, Some(1));
+    c.until("unhealthy", |n| n.cli(&["check"]).0 == Some(1));
     let (code, why, _) = c.cli(&["why", id]);
     assert_eq!(code, Some(0));
     assert!(why.contains("NVRM: Xid (PCI:0000:5d:00): 79"), "{why}");
