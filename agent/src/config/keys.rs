@@ -65,6 +65,18 @@ fn window(text: &str) -> Option<Duration> {
         .then_some(window)
 }
 
+/// A slot must not end during a write, which takes up to four commands.
+fn write_fits_slot(set: &Settings) -> Result<(), Error> {
+    let timeout = set.duration(&TIMEOUT)?;
+    match window(&set.get::<String>(&GUARD_WINDOW)?) {
+        Some(window) if timeout > window / 5 => Err(Error::Settings(format!(
+            "slurm.timeout: found {timeout:?}, expected at most a fifth of health.guard.window, {:?}",
+            window / 5
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// `major.minor` or `major.minor.patch`.
 fn version(text: &str) -> bool {
     let number = |part: &str| (1..=5).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
@@ -259,8 +271,8 @@ collectors::keys! {
         "Path of scontrol. Not set: found automatically.";
     CONF = "slurm.conf": Kind::Path, example "\"/etc/slurm/slurm.conf\"", since "0.1.0",
         "Path of slurm.conf. Not set: the running slurmd's own.";
-    TIMEOUT = "slurm.timeout": Kind::Duration { zero: false }, default "\"10s\"", since "0.1.0",
-        "Time-out of one scontrol call.";
+    TIMEOUT = "slurm.timeout": Kind::Duration { zero: false }, default "\"10s\"", rule write_fits_slot, since "0.1.0",
+        "Time-out of one scontrol call, at most a fifth of health.guard.window.";
     POLL = "slurm.poll": Kind::Duration { zero: true }, default "\"0\"", since "0.1.0",
         "Interval of reading this node from the controller while nothing is wrong, up to twice as long. 0: only when needed.";
     WATCH = "slurm.watch": Kind::Duration { zero: false }, default "\"5m\"", since "0.1.0",

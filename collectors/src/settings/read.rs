@@ -79,11 +79,8 @@ impl Reader {
     }
 
     fn unknown(&self, inside: &str, name: &str) -> String {
-        let names = self
-            .keys
-            .iter()
-            .map(|key| key.name)
-            .chain(self.tables.iter().copied());
+        // Tables without a key are not proposed.
+        let names = self.keys.iter().map(|key| key.name);
         let rest = names.filter_map(|path| path.strip_prefix(inside));
         let mut siblings: Vec<&str> = Vec::new();
         for sibling in rest.filter_map(|rest| rest.split('.').next()) {

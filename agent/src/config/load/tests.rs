@@ -66,6 +66,18 @@ impl Files {
 }
 
 #[test]
+fn a_time_out_of_slurm_that_a_slot_does_not_outlast_is_a_fault_at_its_line() {
+    let files = Files::new(&[("n.toml", "[slurm]\ntimeout = \"3m\"\n")]);
+    assert_eq!(
+        files.problems(&[]),
+        ["n.toml:2:11: slurm.timeout: found 180s, expected at most a fifth of health.guard.window, 120s"]
+    );
+    files.load(&["health.guard.window=\"15m\""]).unwrap();
+    files.put("[slurm]\ntimeout = \"2m\"\n");
+    files.load(&[]).unwrap();
+}
+
+#[test]
 fn what_comes_later_wins() {
     let files = Files::new(&[
         ("n.toml", "[health]\nmode = \"comment\"\nsettle = \"10s\"\n"),
