@@ -68,8 +68,9 @@ fn window(text: &str) -> Option<Duration> {
 /// A slot must not end during a write, which takes up to four commands.
 fn write_fits_slot(set: &Settings) -> Result<(), Error> {
     let timeout = set.duration(&TIMEOUT)?;
+    let has_slots = set.get::<String>(&GUARD)? == "on";
     match window(&set.get::<String>(&GUARD_WINDOW)?) {
-        Some(window) if timeout > window / 5 => Err(Error::Settings(format!(
+        Some(window) if has_slots && timeout > window / 5 => Err(Error::Settings(format!(
             "slurm.timeout: found {timeout:?}, expected at most a fifth of health.guard.window, {:?}",
             window / 5
         ))),

@@ -73,6 +73,7 @@ fn a_time_out_of_slurm_that_a_slot_does_not_outlast_is_a_fault_at_its_line() {
         ["n.toml:2:11: slurm.timeout: found 180s, expected at most a fifth of health.guard.window, 120s"]
     );
     files.load(&["health.guard.window=\"15m\""]).unwrap();
+    files.load(&["health.guard.mode=\"off\""]).unwrap();
     files.put("[slurm]\ntimeout = \"2m\"\n");
     files.load(&[]).unwrap();
 }

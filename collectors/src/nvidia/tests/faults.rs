@@ -132,18 +132,23 @@ fn a_batch_that_was_rejected_once_leaves_every_value_at_its_own_series() {
     }
 }
 
-#[test]
-fn a_gpu_that_refuses_every_question_is_down_until_it_answers() {
-    let mut node = Node::of("h100");
-    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+/// From now on every call about this GPU fails for lack of a permission.
+fn deny(node: &Node, gpu: u32) {
     node.driver
         .inject(testkit::nvml::Rule {
-            gpu: Some(3),
+            gpu: Some(gpu),
             call: None,
             field: None,
             fault: Fault::Code(code::NO_PERMISSION),
         })
         .unwrap();
+}
+
+#[test]
+fn a_gpu_that_refuses_every_question_is_down_until_it_answers() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    deny(&node, 3);
     let seen = node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
     assert_eq!(
         get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(3), "no_permission"]),
@@ -178,14 +183,7 @@ fn limits_that_were_due_while_every_question_was_refused_are_back_with_the_first
     let limit = |seen: &Seen| get(seen, &m::POWER_LIMIT_DEFAULT, &[&gpu(3)]);
     let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
     assert!(limit(&before).is_some(), "{before:?}");
-    node.driver
-        .inject(testkit::nvml::Rule {
-            gpu: Some(3),
-            call: None,
-            field: None,
-            fault: Fault::Code(code::NO_PERMISSION),
-        })
-        .unwrap();
+    deny(&node, 3);
     inventory.state(&gpu(3)).lock().unwrap().limits_are_due();
     node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
     node.driver.lift().unwrap();
