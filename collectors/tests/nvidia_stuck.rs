@@ -89,7 +89,9 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
             is_stuck(&runner)
         });
         assert!(seen.len() == 7 && !seen.contains(&stuck), "{seen:?}");
-        assert!(readers() <= 3, "{} threads", readers());
+        until("no thread is left but the stuck one and the reader", || {
+            readers() <= 2
+        });
     }
     let calls = driver.calls().since(&before);
     assert_eq!(

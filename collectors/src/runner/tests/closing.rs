@@ -28,15 +28,14 @@ fn a_device_whose_closing_blocks_costs_the_others_nothing() {
     }
     read_until(&mut runner, &["b"]);
     assert!(busy(&runner).contains(&"closing".to_owned()) && runner.is_closing());
-    assert_eq!(threads_named("d:closes"), 1);
-    // The one that reads, and at most one that is about to end.
-    assert!(threads_named("r:closes") <= 2);
+    until_threads("d:closes", 1);
+    until_threads("r:closes", 1);
 
     drop(open);
     until("it is closed", || !runner.is_closing());
     // And the object that the second scan replaced.
     assert_eq!(bus.state().closed, 2);
-    until("its thread ends", || threads_named("d:closes") == 0);
+    until_threads("d:closes", 0);
 }
 
 #[test]
@@ -48,7 +47,7 @@ fn what_waits_behind_one_whose_closing_blocks_is_bounded_and_the_rest_is_left_op
         observe(&mut runner);
         runner.left_open() >= 100
     });
-    assert_eq!(threads_named("d:leaves"), 1);
+    until_threads("d:leaves", 1);
     let (left_open, before) = (runner.left_open(), bus.state().closed);
     assert!(before <= 1, "what came before it: {before}");
 
