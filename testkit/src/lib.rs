@@ -6,6 +6,7 @@
 pub mod alertmanager;
 pub mod daemon;
 pub mod exec;
+pub mod executable;
 pub mod exposition;
 pub mod footprint;
 pub mod fuse_hang;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::proc;
+use crate::{executable, proc};
 
 /// The calls that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +104,7 @@ impl ScontrolWrapper {
             let text = SCRIPT
                 .replace("@DIR@", &quote(&wrapper.dir.path().display().to_string()))
                 .replace("@REAL@", &quote(&real.display().to_string()));
-            let script = wrapper.dir.path().join(name);
-            let new = script.with_extension("new");
-            fs::write(&new, text)?;
-            fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
-            fs::rename(new, script)?;
+            executable::write(&wrapper.dir.path().join(name), &text)?;
         }
         Ok(wrapper)
     }
@@ -283,8 +279,7 @@ mod tests {
     /// Prints its arguments, one a line.
     fn real(dir: &Path) -> PathBuf {
         let file = dir.join("real");
-        fs::write(&file, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        executable::write(&file, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
         file
     }
 
@@ -356,7 +351,7 @@ mod tests {
         assert_eq!(call(&wrapper, &["create", "x"]).stdout, "create\nx\n");
         if nix::unistd::geteuid().is_root() {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-            fs::write(dir.path().join("real"), "#!/bin/sh\nid -u\n").unwrap();
+            executable::write(&dir.path().join("real"), "#!/bin/sh\nid -u\n").unwrap();
             assert_eq!(call(&wrapper, &update).stdout, "65534\n");
         }
         on(Fault::Slow(Duration::from_millis(50)));

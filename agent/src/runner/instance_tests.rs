@@ -19,8 +19,7 @@ impl Site {
     fn new(script: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let site = Self { dir };
-        site.write("check", script);
-        site.mode("check", 0o755);
+        testkit::executable::write(&site.path("check"), script).unwrap();
         let program = site.path("check");
         let config = format!(
             "[commands.check]\ncommand = [{program:?}]\ntimeout = \"1500ms\"\n\
@@ -185,8 +184,7 @@ fn two_runs_of_a_name_never_overlap() {
 fn gpfs(script: &str, is_on: bool) -> Site {
     let site = Site::new("#!/bin/sh\n");
     for name in ["mmgetstate", "mmdiag", "mmhealth"] {
-        site.write(name, script);
-        site.mode(name, 0o755);
+        testkit::executable::write(&site.path(name), script).unwrap();
     }
     let bin = site.dir.path();
     site.write("n.toml", &format!("[gpfs]\ncommands = {is_on}\nbin = {bin:?}\n"));

@@ -14,7 +14,7 @@ use crate::common::{LONG, Node};
 const INTERVAL: std::time::Duration = LONG.saturating_mul(3);
 
 fn write(path: &Path, text: &str, mode: u32) {
-    fs::write(path, text).unwrap();
+    testkit::executable::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 

@@ -1,14 +1,13 @@
 //! The commands of GPFS in the whole program: stand-ins that work, fail and flood, and the series of the first.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use crate::common::Node;
 
 fn script(path: &Path, text: &str) {
-    fs::write(path, format!("#!/bin/sh\n{text}")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    testkit::executable::write(path, &format!("#!/bin/sh\n{text}")).unwrap();
 }
 
 /// A node with GPFS by its folders. The worker reads below the sysroot, so the run directory is there too.

@@ -9,6 +9,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use tempfile::TempDir;
 
 use super::{Slurm, absent, cgroups};
+use crate::executable;
 use crate::ports::Port;
 
 /// NVIDIA's character major; opening such a device without the driver fails, which is all that Slurm needs.
@@ -56,8 +57,7 @@ pub(super) fn write(slurm: &Slurm) -> Result<()> {
     }
     for (name, text) in hooks(slurm) {
         let file = base.join("etc").join(name.to_lowercase());
-        fs::write(&file, text)?;
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+        executable::write(&file, text)?;
     }
     for name in slurm.node_names() {
         fs::create_dir(base.join("spool").join(name))?;

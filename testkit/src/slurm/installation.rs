@@ -1,13 +1,12 @@
 //! Where a cluster's Slurm is installed: on this machine, or in a tree of its own that `debootstrap` has made.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use super::cgroups::{self, Version};
-use crate::{exec, wait};
+use crate::{exec, executable, wait};
 
 /// A Slurm. munged is this machine's always: its protocol is the same for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,7 +108,7 @@ impl Installation {
         }
         let (shell, never) = (folder.join("slurmd"), folder.join("never"));
         if !shell.exists() {
-            fs::copy("/bin/dash", &shell)?;
+            executable::copy(Path::new("/bin/dash"), &shell)?;
             nix::unistd::mkfifo(&never, nix::sys::stat::Mode::from_bits_truncate(0o600))?;
         }
         let mut command = Command::new(shell);

@@ -15,7 +15,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,7 @@ pub use node::Node;
 pub use process::steps;
 
 use crate::exec::{self, Output};
+use crate::executable;
 use crate::guard::Guard;
 use crate::ports::Port;
 use crate::wait;
@@ -251,8 +251,7 @@ impl Slurm {
                 words.join(" ")
             );
             let script = scripts.join(program);
-            fs::write(&script, text)?;
-            fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+            executable::write(&script, &text)?;
         }
         Ok(scripts)
     }
