@@ -413,6 +413,8 @@ fn a_call_that_never_returns_affects_only_its_gpu_over_a_thousand_scrapes() {
             .count();
         assert_eq!(up, 7);
     }
+    // Of a thread left over by each scrape there would be hundreds.
+    assert!(threads() <= before + 20, "{} threads, {before} before", threads());
     let settled = wait::until_true("no thread is left over", LONG, || threads() <= before);
     assert!(settled.is_ok(), "{} threads, {before} before", threads());
     node.driver.lift().unwrap();

@@ -79,6 +79,7 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
         is_stuck(&runner)
     });
     let before = driver.calls();
+    let mut most = 0;
     for _ in 0..1000 {
         let mut seen = answered(&mut runner);
         // A neighbour may be late too on a busy machine; its thread ends once it has answered.
@@ -89,10 +90,13 @@ fn a_gpu_whose_call_never_returns_costs_itself_and_one_thread_over_a_thousand_re
             is_stuck(&runner)
         });
         assert!(seen.len() == 7 && !seen.contains(&stuck), "{seen:?}");
-        until("no thread is left but the stuck one and the reader", || {
-            readers() <= 2
-        });
+        most = most.max(readers());
     }
+    // Of a thread left over by each reading there would be hundreds.
+    assert!(most <= 20, "{most} threads");
+    until("at most the stuck one and the reader are left", || {
+        (1..=2).contains(&readers())
+    });
     let calls = driver.calls().since(&before);
     assert_eq!(
         calls.of_gpu(u8::try_from(STUCK).unwrap()),

@@ -28,14 +28,14 @@ fn a_device_whose_closing_blocks_costs_the_others_nothing() {
     }
     read_until(&mut runner, &["b"]);
     assert!(busy(&runner).contains(&"closing".to_owned()) && runner.is_closing());
-    until_threads("d:closes", 1);
-    until_threads("r:closes", 1);
+    until_threads("d:closes", 1..=1);
+    until_threads("r:closes", 0..=1);
 
     drop(open);
     until("it is closed", || !runner.is_closing());
     // And the object that the second scan replaced.
     assert_eq!(bus.state().closed, 2);
-    until_threads("d:closes", 0);
+    until_threads("d:closes", 0..=0);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn what_waits_behind_one_whose_closing_blocks_is_bounded_and_the_rest_is_left_op
         observe(&mut runner);
         runner.left_open() >= 100
     });
-    until_threads("d:leaves", 1);
+    until_threads("d:leaves", 1..=1);
     let (left_open, before) = (runner.left_open(), bus.state().closed);
     assert!(before <= 1, "what came before it: {before}");
 
