@@ -37,6 +37,10 @@ pub(super) struct Caller {
     unread: BTreeMap<&'static str, u64>,
     /// A query was rejected for lack of a permission.
     is_denied: bool,
+    /// The queries that were rejected for lack of a permission when they were last sent.
+    denied: Vec<NvmlQuery>,
+    /// In this reading one was, and not the time before.
+    is_newly_denied: bool,
 }
 
 impl Caller {
@@ -55,6 +59,8 @@ impl Caller {
             gone: None,
             unread: BTreeMap::new(),
             is_denied: false,
+            denied: Vec::new(),
+            is_newly_denied: false,
         }
     }
 
@@ -93,6 +99,7 @@ impl Caller {
         self.failed = 0;
         self.gone = None;
         self.unread.clear();
+        self.is_newly_denied = false;
     }
 
     /// Why the GPU is unavailable, if it is.
@@ -103,6 +110,12 @@ impl Caller {
     /// Whether nothing was answered in this reading, for lack of a permission.
     pub(super) fn is_denied(&self) -> bool {
         self.is_denied && !self.answered
+    }
+
+    /// Whether a query was rejected in this reading for lack of a permission that was there before. Such a refusal may end as it
+    /// began, unlike that of a query that never had it.
+    pub(super) fn is_newly_denied(&self) -> bool {
+        self.is_newly_denied
     }
 
     /// A value that one call returned with others has this return code.
@@ -144,6 +157,7 @@ impl Caller {
         match answer {
             Ok(value) => {
                 self.answered = true;
+                self.denied.retain(|denied| *denied != question);
                 Ok(Some(value))
             }
             Err(code) => {
@@ -156,7 +170,13 @@ impl Caller {
     fn note(&mut self, question: NvmlQuery, code: Code) {
         if code.is_unsupported() {
             self.refused.push(question);
-            self.is_denied |= code == Code::NO_PERMISSION;
+            if code == Code::NO_PERMISSION {
+                self.is_denied = true;
+                if !self.denied.contains(&question) {
+                    self.denied.push(question);
+                    self.is_newly_denied = true;
+                }
+            }
             return;
         }
         self.note_value(code);

@@ -49,25 +49,35 @@ struct Open {
     limits_read: Instant,
     instances: Instances,
     profile: Option<Profile>,
+    /// Permissions are missing that may come back, so the next reading opens it again: everything is asked, and nothing that was not
+    /// answered meanwhile is kept.
+    is_denied: bool,
 }
 
 impl Open {
-    /// Reads constant values. If the GPU is lost meanwhile, they are incomplete.
-    fn new(mut caller: Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
+    /// Reads constant values. If the GPU is lost meanwhile, they are incomplete. `before`: the limits read last, if it is only opened
+    /// again.
+    fn new(
+        mut caller: Caller,
+        before: &Limits,
+        inventory: &Inventory,
+        identity: &Identity,
+    ) -> Result<Self, Code> {
         caller.begin();
-        let limits = Limits::read(&mut caller, &Limits::default());
+        let limits = Limits::read(&mut caller, before);
         let fields = Fields::new(&mut caller, &identity.driver, &identity.architecture);
         let profile = Profile::new(&mut caller, inventory.table.gpm, &identity.architecture);
         match caller.gone() {
             Some(code) => Err(code),
             None => Ok(Self {
-                caller,
                 fields,
                 fields_made: Instant::now(),
                 limits,
                 limits_read: Instant::now(),
                 instances: Instances::default(),
                 profile,
+                is_denied: caller.is_denied() || caller.is_newly_denied(),
+                caller,
             }),
         }
     }
@@ -97,10 +107,9 @@ impl GpuState {
         let handle = entry.handle?;
         let scanned = self.generation != generation;
         self.generation = generation;
-        if let Some(open) = &self.open
-            && open.caller.handle == handle
-            && self.opened == entry.opened
-        {
+        let is_same = |open: &Open| open.caller.handle == handle && self.opened == entry.opened;
+        let is_same = self.open.as_ref().is_some_and(is_same);
+        if let Some(open) = self.open.as_ref().filter(|open| is_same && !open.is_denied) {
             if scanned {
                 // Something changed, perhaps its instances.
                 open.instances.suspect();
@@ -108,15 +117,21 @@ impl GpuState {
             return Ok(());
         }
         // The counts of calls continue; everything else starts from zero.
-        let caller = match self.open.take() {
-            Some(Open { mut caller, .. }) => {
+        let (caller, before) = match self.open.take() {
+            Some(Open {
+                mut caller, limits, ..
+            }) => {
                 caller.renew(handle);
-                caller
+                (caller, if is_same { limits } else { Limits::default() })
             }
-            None => Caller::new(inventory.library, handle),
+            None => (Caller::new(inventory.library, handle), Limits::default()),
         };
-        self.open = Some(Open::new(caller, inventory, &self.identity)?);
+        let opened = Open::new(caller, &before, inventory, &self.identity)?;
+        let open = self.open.insert(opened);
         self.opened = entry.opened;
+        if open.caller.is_denied() {
+            return Err(Code::NO_PERMISSION);
+        }
         Ok(())
     }
 
@@ -127,6 +142,7 @@ impl GpuState {
         open.limits_read = Instant::now()
             .checked_sub(SLOWLY)
             .expect("a machine that runs longer");
+        open.limits.inforom_valid = None;
     }
 
     fn read(
@@ -146,8 +162,8 @@ impl GpuState {
         open.fields.read(caller);
         if slowly && caller.gone().is_none() {
             let limits = Limits::read(caller, &open.limits);
-            // A partial answer is discarded, as are refusals: the values are back with the next answer.
-            if caller.gone().is_none() && !caller.is_denied() {
+            // A partial answer is discarded.
+            if caller.gone().is_none() {
                 open.limits = limits;
                 open.limits_read = Instant::now();
             }
@@ -167,8 +183,8 @@ impl GpuState {
         caller.push_unread(gpu, out);
         out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
         let is_denied = caller.is_denied();
-        // A whole GPU may offer what it did not offer in MIG mode. A GPU without any answer must be seen to come back.
-        let again = mig.is_changed() || is_denied || open.fields_made.elapsed() >= QUERY_AGAIN;
+        // A whole GPU may offer what it did not offer in MIG mode.
+        let again = mig.is_changed() || open.fields_made.elapsed() >= QUERY_AGAIN;
         if again && caller.gone().is_none() {
             caller.forget();
             let fields = Fields::new(caller, &self.identity.driver, &self.identity.architecture);
@@ -178,6 +194,7 @@ impl GpuState {
                 open.fields_made = Instant::now();
             }
         }
+        open.is_denied |= is_denied || caller.is_newly_denied();
         match caller.gone() {
             Some(code) => Err(code),
             None if is_denied => Err(Code::NO_PERMISSION),

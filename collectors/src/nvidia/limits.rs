@@ -40,8 +40,8 @@ pub(super) struct Limits {
     power: [Option<u32>; 3],
     pcie: [Option<u32>; 2],
     banks: [Option<u32>; 5],
-    inforom_valid: Option<bool>,
-    inforom_asked: Option<Instant>,
+    /// And when that was answered.
+    pub(super) inforom_valid: Option<(bool, Instant)>,
     inforom: Option<[String; 4]>,
 }
 
@@ -79,16 +79,13 @@ impl Limits {
                 .filter(|mhz| *mhz < FASTEST)
         });
         let banks = caller.ask(("GetRowRemapperHistogram", 0), Library::remapped_banks);
-        let recent = before.inforom_asked.filter(|at| at.elapsed() < INFOROM);
-        let (inforom_valid, inforom_asked) = match recent {
-            Some(at) => (before.inforom_valid, Some(at)),
-            None => {
-                let question = ("ValidateInforom", 0);
-                let valid = caller.ask(question, Library::inforom_valid);
-                let is_over = valid.is_some() || caller.is_refused(question);
-                (valid, is_over.then(Instant::now))
-            }
-        };
+        let inforom_valid = before
+            .inforom_valid
+            .filter(|(_, at)| at.elapsed() < INFOROM)
+            .or_else(|| {
+                let valid = caller.ask(("ValidateInforom", 0), Library::inforom_valid)?;
+                Some((valid, Instant::now()))
+            });
         let image = caller.ask(("GetInforomImageVersion", 0), Library::inforom_image);
         let objects = [0, 1, 2].map(|object| {
             caller
@@ -106,7 +103,6 @@ impl Limits {
             pcie,
             banks: banks.map_or([None; 5], |b| b.banks.map(|n| Some(n).filter(known))),
             inforom_valid,
-            inforom_asked,
             inforom: image.map(|image| [image, oem, errors, power]),
         }
     }
@@ -127,7 +123,10 @@ impl Limits {
         }
         number(&m::PCIE_GENERATION_MAX, self.pcie[0]);
         number(&m::PCIE_WIDTH_MAX, self.pcie[1]);
-        number(&m::INFOROM_VALID, self.inforom_valid.map(u32::from));
+        number(
+            &m::INFOROM_VALID,
+            self.inforom_valid.map(|(valid, _)| u32::from(valid)),
+        );
         let limits = [&m::POWER_LIMIT_DEFAULT, &m::POWER_LIMIT_MIN, &m::POWER_LIMIT_MAX];
         for (metric, milliwatts) in limits.into_iter().zip(self.power) {
             super::simple::real(out, metric, &[gpu], milliwatts.map(|mw| f64::from(mw) / 1e3));

@@ -165,8 +165,8 @@ fn a_gpu_that_refuses_every_question_is_down_until_it_answers() {
     assert!(get(&seen, &m::UTILIZATION, &[&gpu(3)]).is_some());
 }
 
-#[test]
-fn limits_that_were_due_while_every_question_was_refused_are_back_with_the_first_answer() {
+/// A node whose GPUs a test can change, and where.
+fn node_and_state() -> (Node, Arc<inventory::Inventory>) {
     let mut node = Node::of("h100");
     let env = Env::recorded(node.dir.path());
     let settings = settings::NvidiaSettings::new(&SPEC.settings(&node.settings).unwrap()).unwrap();
@@ -180,15 +180,87 @@ fn limits_that_were_due_while_every_question_was_refused_are_back_with_the_first
         watcher: None,
     };
     node.runner = Some(Runner::new(&SPEC, &mut source).unwrap());
-    let limit = |seen: &Seen| get(seen, &m::POWER_LIMIT_DEFAULT, &[&gpu(3)]);
-    let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
-    assert!(limit(&before).is_some(), "{before:?}");
-    deny(&node, 3);
-    inventory.state(&gpu(3)).lock().unwrap().limits_are_due();
-    node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
-    node.driver.lift().unwrap();
-    let seen = node.read_until("it is back", |seen| up(seen) == up_but(&[]));
-    assert_eq!(limit(&seen), limit(&before));
+    (node, inventory)
+}
+
+/// The series of GPU 3 that are in one reading and not in the other.
+fn missing(before: &Seen, now: &Seen) -> Vec<String> {
+    let is_lost = |key: &&String| key.contains(&gpu(3)) && !now.contains_key(*key);
+    before.keys().filter(is_lost).cloned().collect()
+}
+
+#[test]
+fn a_gpu_that_refused_every_question_has_all_its_series_with_the_first_answer() {
+    for limits_are_due in [false, true] {
+        let (mut node, inventory) = node_and_state();
+        let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        for metric in [&m::POWER_LIMIT_DEFAULT, &m::INFOROM_VALID] {
+            assert!(get(&before, metric, &[&gpu(3)]).is_some(), "{before:?}");
+        }
+        assert!(
+            before
+                .keys()
+                .any(|key| key.starts_with("gpu_nvlink") && key.contains(&gpu(3)))
+        );
+        deny(&node, 3);
+        if limits_are_due {
+            inventory.state(&gpu(3)).lock().unwrap().limits_are_due();
+        }
+        node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
+        let calls = node.driver.calls();
+        assert_eq!(get(&node.read(), &m::UP, &[&gpu(3)]), Some(0.0));
+        let calls = node.driver.calls().since(&calls).of_gpu(3);
+        assert!(calls < 60, "{calls} calls of a GPU that refuses all");
+        node.driver.lift().unwrap();
+        let seen = node.read_until("it is back", |seen| up(seen) == up_but(&[]));
+        for metric in [&m::POWER_LIMIT_DEFAULT, &m::INFOROM_VALID] {
+            let value = |seen| get(seen, metric, &[&gpu(3)]);
+            assert_eq!(value(&seen), value(&before), "limits due: {limits_are_due}");
+        }
+        node.read_until("it has all series", |seen| missing(&before, seen).is_empty());
+    }
+}
+
+/// As if the permission was missing from some question of a reading on, or until then.
+#[test]
+fn a_question_that_is_refused_for_a_moment_is_answered_in_the_next_reading() {
+    for (call, metric) in [
+        (
+            "nvmlDeviceGetPowerManagementDefaultLimit",
+            &m::POWER_LIMIT_DEFAULT,
+        ),
+        ("nvmlDeviceValidateInforom", &m::INFOROM_VALID),
+    ] {
+        let (mut node, inventory) = node_and_state();
+        let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        let refused = Fault::Code(code::NO_PERMISSION);
+        node.driver.break_call(3, call, refused).unwrap();
+        inventory.state(&gpu(3)).lock().unwrap().limits_are_due();
+        let value = |seen: &Seen| get(seen, metric, &[&gpu(3)]);
+        let is_up = |seen: &Seen| up(seen) == up_but(&[]);
+        node.read_until("it is refused", |seen| is_up(seen) && value(seen).is_none());
+        node.driver.lift().unwrap();
+        let seen = node.read_until("all answer", is_up);
+        assert_eq!(value(&seen), value(&before), "{call}");
+    }
+}
+
+/// Some questions are for root alone: they are sent twice, and then not before the other unsupported ones.
+#[test]
+fn a_question_that_is_always_refused_is_not_sent_at_every_reading() {
+    let (mut node, _) = node_and_state();
+    let call = "nvmlDeviceGetPersistenceMode";
+    let refused = Fault::Code(code::NO_PERMISSION);
+    node.driver.break_call(3, call, refused).unwrap();
+    for _ in 0..2 {
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        assert_eq!(get(&seen, &m::PERSISTENCE_MODE, &[&gpu(3)]), None);
+    }
+    let before = node.driver.calls();
+    for _ in 0..5 {
+        node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    }
+    assert_eq!(node.driver.calls().since(&before).of(call), 0);
 }
 
 #[test]
