@@ -65,14 +65,16 @@ fn window(text: &str) -> Option<Duration> {
         .then_some(window)
 }
 
-/// A slot must not end during a write, which takes up to four commands.
+/// A slot must not end during a write, which takes up to four commands after the two that create and show the slot. Two more are
+/// room for a clock of slurmctld that is ahead, and for its whole minutes.
 fn write_fits_slot(set: &Settings) -> Result<(), Error> {
     let timeout = set.duration(&TIMEOUT)?;
-    let has_slots = set.get::<String>(&GUARD)? == "on";
+    let has_slots = set.get::<String>(&GUARD)? == "on" && set.get::<String>(&HEALTH_MODE)? == "drain";
     match window(&set.get::<String>(&GUARD_WINDOW)?) {
-        Some(window) if has_slots && timeout > window / 5 => Err(Error::Settings(format!(
-            "slurm.timeout: found {timeout:?}, expected at most a fifth of health.guard.window, {:?}",
-            window / 5
+        Some(window) if has_slots && timeout > window / 8 => Err(Error::Settings(format!(
+            "slurm.timeout: found {:?}, expected at most an eighth of health.guard.window, {:?}",
+            duration::show(timeout),
+            duration::show(window / 8)
         ))),
         _ => Ok(()),
     }
@@ -273,7 +275,7 @@ collectors::keys! {
     CONF = "slurm.conf": Kind::Path, example "\"/etc/slurm/slurm.conf\"", since "0.1.0",
         "Path of slurm.conf. Not set: the running slurmd's own.";
     TIMEOUT = "slurm.timeout": Kind::Duration { zero: false }, default "\"10s\"", rule write_fits_slot, since "0.1.0",
-        "Time-out of one scontrol call, at most a fifth of health.guard.window.";
+        "Time-out of one scontrol call; where drains need slots, at most an eighth of health.guard.window.";
     POLL = "slurm.poll": Kind::Duration { zero: true }, default "\"0\"", since "0.1.0",
         "Interval of reading this node from the controller while nothing is wrong, up to twice as long. 0: only when needed.";
     WATCH = "slurm.watch": Kind::Duration { zero: false }, default "\"5m\"", since "0.1.0",

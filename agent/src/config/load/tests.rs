@@ -67,14 +67,19 @@ impl Files {
 
 #[test]
 fn a_time_out_of_slurm_that_a_slot_does_not_outlast_is_a_fault_at_its_line() {
-    let files = Files::new(&[("n.toml", "[slurm]\ntimeout = \"3m\"\n")]);
+    let with = |timeout: &str| format!("health.mode = \"drain\"\n[slurm]\ntimeout = \"{timeout}\"\n");
+    let files = Files::new(&[("n.toml", &with("76s"))]);
     assert_eq!(
         files.problems(&[]),
-        ["n.toml:2:11: slurm.timeout: found 180s, expected at most a fifth of health.guard.window, 120s"]
+        [
+            "n.toml:3:11: slurm.timeout: found \"1m16s\", expected at most an eighth of health.guard.window, \"1m15s\""
+        ]
     );
     files.load(&["health.guard.window=\"15m\""]).unwrap();
-    files.load(&["health.guard.mode=\"off\""]).unwrap();
-    files.put("[slurm]\ntimeout = \"2m\"\n");
+    for without_slots in ["health.guard.mode=\"off\"", "health.mode=\"comment\""] {
+        files.load(&[without_slots]).unwrap();
+    }
+    files.put(with("75s"));
     files.load(&[]).unwrap();
 }
 
