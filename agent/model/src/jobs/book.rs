@@ -343,7 +343,11 @@ impl Book {
                 );
                 add(
                     &mut used.busy_seconds,
-                    moved.busy_seconds.map(|busy| busy * owner.share),
+                    moved.busy.map(|busy| busy.seconds * owner.share),
+                );
+                add(
+                    &mut used.watched_seconds,
+                    moved.busy.map(|busy| busy.of_seconds * owner.share),
                 );
                 for (reason, held) in &moved.throttle_seconds {
                     used.throttled(reason, held * owner.share);

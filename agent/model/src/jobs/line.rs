@@ -123,6 +123,9 @@ pub struct GpuUse {
     /// Time during which it was busy, in seconds. Whole GPUs only, like what follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_seconds: Option<f64>,
+    /// Time for which it is known whether it was busy, in seconds: less than [`GpuUse::seconds`] if it was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched_seconds: Option<f64>,
     /// Energy, in joules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_joules: Option<f64>,
@@ -165,10 +168,9 @@ impl Line {
         }
     }
 
-    /// Time with GPUs that report whether they are busy, in seconds: [`Line::gpu_busy_seconds`] is a part of it.
+    /// Time for which it is known whether its GPUs were busy, in seconds: [`Line::gpu_busy_seconds`] is a part of it.
     pub fn gpu_watched_seconds(&self) -> f64 {
-        let watched = self.gpus.iter().filter(|gpu| gpu.busy_seconds.is_some());
-        total(watched.filter_map(|gpu| gpu.seconds))
+        total(self.gpus.iter().filter_map(GpuUse::watched))
     }
 
     /// Updates the totals over its GPUs.
@@ -204,6 +206,12 @@ impl Line {
 }
 
 impl GpuUse {
+    /// Time for which it is known whether it was busy, in seconds. In lines of earlier builds that is the whole time.
+    pub fn watched(&self) -> Option<f64> {
+        self.busy_seconds?;
+        self.watched_seconds.or(self.seconds)
+    }
+
     /// Adds to the time for which its clocks were throttled, in seconds. Reasons beyond the limit are left out.
     pub(super) fn throttled(&mut self, reason: &str, seconds: f64) {
         let kept = &mut self.throttle_seconds;

@@ -49,9 +49,15 @@ mod pairs {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Moved {
     pub(super) energy_joules: Option<f64>,
-    /// Time during which it was busy, in seconds.
-    pub(super) busy_seconds: Option<f64>,
+    pub(super) busy: Option<Busy>,
     pub(super) throttle_seconds: BTreeMap<String, f64>,
+}
+
+/// For how long a GPU was busy, of the time for which that is known, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Busy {
+    pub(super) seconds: f64,
+    pub(super) of_seconds: f64,
 }
 
 /// Increase of a counter of the node.
@@ -82,18 +88,22 @@ impl Meters {
         let energy = energy.and_then(|to| moved(&self.energy, &key, *to));
         Moved {
             energy_joules: energy.filter(|(_, from)| is_theirs(*from)).map(|(by, _)| by),
-            busy_seconds: self.busy_seconds(now, &key, since),
+            busy: self.busy(now, &key, since),
             throttle_seconds,
         }
     }
 
     /// A utilization is valid until the next reading; a lost GPU has none.
-    fn busy_seconds(&self, now: &Counters, key: &Key, since: Duration) -> Option<f64> {
+    fn busy(&self, now: &Counters, key: &Key, since: Duration) -> Option<Busy> {
         let (_, at) = now.busy.get(key)?;
         let (load, read) = self.busy.get(key)?;
         let from = (*read).max(since);
         let is_theirs = *read + APART >= since && at.saturating_sub(*read) <= BLIND;
-        is_theirs.then(|| load * at.saturating_sub(from).as_secs_f64())
+        let of_seconds = at.saturating_sub(from).as_secs_f64();
+        is_theirs.then_some(Busy {
+            seconds: load * of_seconds,
+            of_seconds,
+        })
     }
 
     /// Increases of the node's counters.

@@ -45,6 +45,7 @@ fn a_job_has_a_line_when_it_has_ended() {
             gpu: "GPU-1".to_owned(),
             seconds: Some(15.0),
             busy_seconds: Some(15.0),
+            watched_seconds: Some(15.0),
             energy_joules: Some(900.0),
             memory_bytes: Some(1000.0),
             memory_peak_bytes: Some(1000.0),

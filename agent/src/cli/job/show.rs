@@ -130,7 +130,7 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
             gpus.row(vec![
                 Cell::new(name),
                 Cell::new(span(gpu.seconds)),
-                Cell::new(busy(gpu.busy_seconds, gpu.seconds.unwrap_or_default())),
+                Cell::new(busy(gpu.busy_seconds, gpu.watched().unwrap_or_default())),
                 Cell::new(energy(gpu.energy_joules)),
                 Cell::new(bytes(gpu.memory_peak_bytes)),
                 Cell::new(throttled(&gpu.throttle_seconds)),

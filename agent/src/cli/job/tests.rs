@@ -81,6 +81,17 @@ fn a_job_that_waits_for_its_epilog_does_not_run() {
     assert!(order.is_sorted(), "{text}");
 }
 
+/// A GPU that is lost has none of the use that it does not report.
+#[test]
+fn what_was_not_read_of_a_gpu_is_not_idle() {
+    let mut lost = line("9");
+    lost.gpus[0].watched_seconds = Some(16.0);
+    let text = show::one(&lost, &PLAIN);
+    assert_eq!(text.matches("94 %").count(), 2, "{text}");
+    lost.gpus[0].watched_seconds = Some(0.0);
+    assert!(!show::one(&lost, &PLAIN).contains('%'));
+}
+
 /// Instances do not report their utilization.
 #[test]
 fn gpus_are_busy_for_a_part_of_the_time_in_which_that_is_known() {

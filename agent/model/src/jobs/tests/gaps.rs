@@ -136,16 +136,17 @@ fn a_gpu_that_is_lost_is_not_busy_and_one_that_was_not_read_once_is() {
         book.view()
             .running
             .iter()
-            .map(|l| l.gpu_busy_seconds)
+            .map(|l| (l.gpu_busy_seconds, l.gpu_watched_seconds()))
             .collect::<Vec<_>>()
     };
     assert_eq!(
         busy(&book),
-        [Some(20.0), Some(10.0)],
+        [(Some(20.0), 40.0), (Some(10.0), 10.0)],
         "no more than its neighbour"
     );
     take(&mut book, &both, START + 50.0);
-    assert_eq!(busy(&book), [Some(25.0), Some(50.0)], "it was only not read");
+    let read = [(Some(25.0), 50.0), (Some(50.0), 50.0)];
+    assert_eq!(busy(&book), read, "it was only not read");
 }
 
 #[test]
