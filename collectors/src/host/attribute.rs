@@ -1,7 +1,12 @@
 //! Single-value files of sysfs: one text, one number. What does not hold exactly that is missing, never 0.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use nix::errno::Errno;
+
+use crate::Env;
+use crate::sys::kept::{DescriptorBudget, Kept};
 use crate::sys::root;
 
 /// sysfs gives at most one page for one attribute; what is longer is not an attribute.
@@ -26,6 +31,56 @@ pub(super) fn label(path: &Path) -> Option<String> {
 /// The number in an attribute, as [`count`] reads it.
 pub(super) fn number(path: &Path) -> Option<u64> {
     count(&text(path)?)
+}
+
+/// Makes the files that every reading reads, and that stay open.
+#[derive(Clone)]
+pub(super) struct OpenFiles {
+    budget: Arc<DescriptorBudget>,
+    on_disk: bool,
+}
+
+impl OpenFiles {
+    pub(super) fn new(env: &Env) -> Self {
+        Self {
+            budget: DescriptorBudget::of_process(),
+            on_disk: !env.is_live(),
+        }
+    }
+
+    pub(super) fn file(&self, path: PathBuf) -> OpenFile {
+        OpenFile(Kept::new(path, &self.budget, self.on_disk))
+    }
+}
+
+/// One file that stays open.
+pub(super) struct OpenFile(Kept);
+
+impl OpenFile {
+    /// What `take` finds in its text, which has less than `N` bytes. `None` too: not there, not readable, not text, or longer.
+    pub(super) fn find<const N: usize, T>(&mut self, take: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let mut buffer = [0; N];
+        let bytes = self.bytes(&mut buffer).filter(|bytes| bytes.len() < N)?;
+        take(std::str::from_utf8(bytes).ok()?.trim())
+    }
+
+    /// The number in it, as [`count`] reads it.
+    pub(super) fn number(&mut self) -> Option<u64> {
+        self.find::<32, _>(count)
+    }
+
+    /// Its first bytes, as many as there is room for. `None`: not there, or not readable.
+    pub(super) fn bytes<'b>(&mut self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        let read = self.0.read(buffer);
+        match read {
+            Ok(bytes) => Some(bytes),
+            Err(Errno::ENOENT | Errno::ENODEV) => None,
+            Err(error) => {
+                tracing::debug!(file = %self.0.path().display(), %error, "left out");
+                None
+            }
+        }
+    }
 }
 
 /// Reads an unsigned decimal number: digits alone, no sign, no more than 64 bits hold.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::metrics::{BOOT_INFO, BOOT_TIME};
 use super::slow::Slow;
 use crate::sys::{boot, root};
-use crate::{Block, Device, Env, Error, Subject};
+use crate::{Block, BootId, Device, Env, Error, Subject};
 
 /// The line of the start time comes behind one line per CPU and one number per interrupt: far down on a large node.
 const MAX_STAT: u64 = 4 * 1024 * 1024;
@@ -15,6 +15,7 @@ const MAX_STAT: u64 = 4 * 1024 * 1024;
 pub(super) struct Boot {
     env: Env,
     subject: Subject,
+    id: Slow<BootId>,
     time: Slow<u64>,
 }
 
@@ -23,6 +24,7 @@ impl Boot {
         Self {
             env: env.clone(),
             subject: Subject::node(),
+            id: Slow::new(),
             time: Slow::new(),
         }
     }
@@ -34,14 +36,19 @@ impl Device for Boot {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        match boot::boot_id(&self.env) {
-            Ok(id) => out.info(&BOOT_INFO, &[&id.0]),
-            Err(error) => tracing::debug!(%error, "left out"),
+        let (now, env) = (Instant::now(), &self.env);
+        let id = self.id.get(now, || {
+            boot::boot_id(env)
+                .inspect_err(|error| tracing::debug!(%error, "left out"))
+                .ok()
+        });
+        if let Some(id) = id {
+            out.info(&BOOT_INFO, &[&id.0]);
         }
         // The kernel adds up every interrupt of every CPU to answer a read of /proc/stat, and the time stands still
         // but for a step of the clock.
-        let time = self.time.get(Instant::now(), || {
-            boot_time(&self.env.path("/proc/stat"))
+        let time = self.time.get(now, || {
+            boot_time(&env.path("/proc/stat"))
                 .inspect_err(|error| tracing::debug!(%error, "left out"))
                 .ok()
                 .flatten()

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::attribute;
+use super::attribute::{self, OpenFile, OpenFiles};
 use super::metrics::{
     EDAC_CONTROLLER_INFO, EDAC_CORRECTED, EDAC_DIMM_CORRECTED, EDAC_DIMM_INFO, EDAC_DIMM_SIZE,
     EDAC_DIMM_UNCORRECTED, EDAC_SINCE_RESET, EDAC_UNATTRIBUTED_CORRECTED, EDAC_UNATTRIBUTED_UNCORRECTED,
@@ -12,7 +12,7 @@ use super::metrics::{
 };
 use super::slow::Slow;
 use crate::sys::root;
-use crate::{Block, Device, Env, Error, Subject, SubjectKind};
+use crate::{Block, Device, Env, Error, Metric, Subject, SubjectKind};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -21,15 +21,21 @@ pub(super) struct Controller {
     subject: Subject,
     folder: PathBuf,
     inode: Option<u64>,
+    files: OpenFiles,
+    counters: Vec<Counter>,
     name: Slow<String>,
     dimms: Vec<Dimm>,
 }
+
+/// A counter and its file.
+type Counter = (&'static Metric, OpenFile);
 
 /// One DIMM, or one rank if the controller's driver distinguishes ranks.
 struct Dimm {
     /// The name of its folder: unique within the controller, which the label set by administrators is not.
     name: String,
     folder: PathBuf,
+    counters: Vec<Counter>,
     label: Slow<String>,
     size: Slow<u64>,
 }
@@ -37,6 +43,7 @@ struct Dimm {
 /// The folder of EDAC's memory controllers, which are added and removed with their driver.
 pub(super) struct Controllers {
     base: PathBuf,
+    files: OpenFiles,
     /// The result of the last successful scan; `None` before it.
     found: Option<Vec<ControllerEntry>>,
 }
@@ -51,9 +58,10 @@ struct ControllerEntry {
 }
 
 impl Controllers {
-    pub(super) fn new(env: &Env) -> Self {
+    pub(super) fn new(env: &Env, files: &OpenFiles) -> Self {
         Self {
             base: env.path("/sys/devices/system/edac/mc"),
+            files: files.clone(),
             found: None,
         }
     }
@@ -64,14 +72,17 @@ impl Controllers {
         let controllers = listed
             .iter()
             .map(|ControllerEntry { controller, dimms }| {
-                let folder = self.base.join(&controller.name);
-                Controller {
-                    dimms: dimms.iter().map(|name| Dimm::new(&folder, name)).collect(),
-                    inode: Some(controller.inode),
+                let mut found = Controller {
                     subject: Subject::new(SubjectKind::MemoryController, controller.name.clone()),
-                    folder,
+                    folder: self.base.join(&controller.name),
+                    inode: Some(controller.inode),
+                    files: self.files.clone(),
+                    counters: Vec::new(),
                     name: Slow::new(),
-                }
+                    dimms: Vec::new(),
+                };
+                found.reset(dimms);
+                found
             })
             .collect();
         self.found = Some(listed);
@@ -123,6 +134,31 @@ fn in_order<T: Ord>(all: Vec<T>, name: impl Fn(&T) -> &str, words: &[&str]) -> V
     found.into_iter().map(|(_, one)| one).collect()
 }
 
+fn counters(files: &OpenFiles, folder: &Path, all: &[(&'static Metric, &str)]) -> Vec<Counter> {
+    let counter = |(metric, file): &(&'static Metric, &str)| (*metric, files.file(folder.join(file)));
+    all.iter().map(counter).collect()
+}
+
+impl Controller {
+    /// Forgets what was read of the controller that had this name before.
+    fn reset(&mut self, dimms: &[String]) {
+        let (files, folder) = (&self.files, &self.folder);
+        self.counters = counters(
+            files,
+            folder,
+            &[
+                (&EDAC_UNCORRECTED, "ue_count"),
+                (&EDAC_CORRECTED, "ce_count"),
+                (&EDAC_UNATTRIBUTED_UNCORRECTED, "ue_noinfo_count"),
+                (&EDAC_UNATTRIBUTED_CORRECTED, "ce_noinfo_count"),
+                (&EDAC_SINCE_RESET, "seconds_since_reset"),
+            ],
+        );
+        self.name = Slow::new();
+        self.dimms = dimms.iter().map(|name| Dimm::new(files, folder, name)).collect();
+    }
+}
+
 impl Device for Controller {
     fn subject(&self) -> &Subject {
         &self.subject
@@ -133,20 +169,12 @@ impl Device for Controller {
         let inode = root::inode(&self.folder)?;
         if inode != self.inode {
             // Its driver was reloaded, perhaps with other DIMMs.
-            let dimms = dimms(&self.folder)?;
-            self.dimms = dimms.iter().map(|name| Dimm::new(&self.folder, name)).collect();
-            self.name = Slow::new();
+            self.reset(&dimms(&self.folder)?);
             self.inode = inode;
         }
         let controller = self.subject.name.as_str();
-        for (metric, file) in [
-            (&EDAC_UNCORRECTED, "ue_count"),
-            (&EDAC_CORRECTED, "ce_count"),
-            (&EDAC_UNATTRIBUTED_UNCORRECTED, "ue_noinfo_count"),
-            (&EDAC_UNATTRIBUTED_CORRECTED, "ce_noinfo_count"),
-            (&EDAC_SINCE_RESET, "seconds_since_reset"),
-        ] {
-            out.maybe_u64(metric, &[controller], attribute::number(&self.folder.join(file)));
+        for (metric, file) in &mut self.counters {
+            out.maybe_u64(metric, &[controller], file.number());
         }
         let folder = &self.folder;
         if let Some(name) = self.name.get(now, || attribute::label(&folder.join("mc_name"))) {
@@ -160,9 +188,15 @@ impl Device for Controller {
 }
 
 impl Dimm {
-    fn new(controller: &Path, name: &str) -> Self {
+    fn new(files: &OpenFiles, controller: &Path, name: &str) -> Self {
+        let folder = controller.join(name);
+        let all = [
+            (&EDAC_DIMM_UNCORRECTED, "dimm_ue_count"),
+            (&EDAC_DIMM_CORRECTED, "dimm_ce_count"),
+        ];
         Self {
-            folder: controller.join(name),
+            counters: counters(files, &folder, &all),
+            folder,
             name: name.to_owned(),
             label: Slow::new(),
             size: Slow::new(),
@@ -171,11 +205,8 @@ impl Dimm {
 
     fn read(&mut self, controller: &str, now: Instant, out: &mut Block) {
         let (name, folder) = (self.name.as_str(), &self.folder);
-        for (metric, file) in [
-            (&EDAC_DIMM_UNCORRECTED, "dimm_ue_count"),
-            (&EDAC_DIMM_CORRECTED, "dimm_ce_count"),
-        ] {
-            out.maybe_u64(metric, &[controller, name], attribute::number(&folder.join(file)));
+        for (metric, file) in &mut self.counters {
+            out.maybe_u64(metric, &[controller, name], file.number());
         }
         // ras-mc-ctl may name the slots after this program started.
         if let Some(label) = self

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::attribute;
+use super::attribute::{self, OpenFile};
 use super::metrics::{
     PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
 };
@@ -39,19 +39,21 @@ impl PciLink {
         }
     }
 
-    /// Adds the link's series. `serves`: the kind of the function; `driver`: empty if none is bound.
+    /// Adds the link's series. `serves`: the kind of the function; `driver`: empty if none is bound; `is_asleep`: by
+    /// [`is_asleep`].
     pub(super) fn read(
         &mut self,
         bus: &Path,
         address: &PciAddress,
         serves: &str,
         driver: &str,
+        is_asleep: bool,
         out: &mut Block,
     ) {
         let (time, folder) = (Instant::now(), bus.join(&address.0));
         let parent = self.parent.get(time, || parent(&folder)).cloned();
         // The read would wake a sleeping function, and a function of a virtual machine must not be touched.
-        let (max, now) = if driver == "vfio-pci" || is_asleep(&folder) {
+        let (max, now) = if driver == "vfio-pci" || is_asleep {
             *self = Self::new();
             (None, None)
         } else {
@@ -86,10 +88,11 @@ fn kept(
     whole.copied().or(part)
 }
 
-/// Whether a read of the configuration space would wake the function, which costs seconds and watts.
-pub(super) fn is_asleep(folder: &Path) -> bool {
-    let status = attribute::text(&folder.join("power/runtime_status"));
-    matches!(status.as_deref(), Some("suspended" | "suspending" | "resuming"))
+/// Whether a read of the configuration space would wake the function, which costs seconds and watts: by its
+/// `power/runtime_status`.
+pub(super) fn is_asleep(runtime_status: &mut OpenFile) -> bool {
+    let is_it = |status: &str| Some(matches!(status, "suspended" | "suspending" | "resuming"));
+    runtime_status.find::<64, _>(is_it) == Some(true)
 }
 
 /// The port above a function, from its path in /sys/devices. `None`: unknown.

@@ -34,10 +34,12 @@ pub static SPEC: Spec = Spec {
 };
 
 fn open(env: &Env, _settings: &Settings) -> Result<Option<Source>, Error> {
+    let files = attribute::OpenFiles::new(env);
     Ok(Some(Source {
         devices: Box::new(Host {
-            controllers: edac::Controllers::new(env),
+            controllers: edac::Controllers::new(env, &files),
             env: env.clone(),
+            files,
         }),
         watcher: None,
     }))
@@ -45,6 +47,7 @@ fn open(env: &Env, _settings: &Settings) -> Result<Option<Source>, Error> {
 
 struct Host {
     env: Env,
+    files: attribute::OpenFiles,
     controllers: edac::Controllers,
 }
 
@@ -52,7 +55,7 @@ impl Devices for Host {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         let mut devices: Vec<Box<dyn Device>> = vec![
             Box::new(boot::Boot::new(&self.env)),
-            Box::new(system::System::new(&self.env)),
+            Box::new(system::System::new(&self.env, &self.files)),
             Box::new(modules::Modules::new(&self.env)),
             Box::new(mounts::Mounts::new(&self.env)),
         ];
@@ -63,7 +66,7 @@ impl Devices for Host {
             // Boot and PCI do not depend on it, and `changed` detects when it can be listed.
             Err(error) => tracing::warn!(%error, "memory controllers cannot be listed"),
         }
-        devices.push(Box::new(pci::PciBus::new(&self.env)));
+        devices.push(Box::new(pci::PciBus::new(&self.env, &self.files)));
         Ok(devices)
     }
 

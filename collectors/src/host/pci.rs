@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::attribute;
+use super::attribute::{self, OpenFile, OpenFiles};
 use super::function::{PciFunction, PciGpu, Vendor};
 use super::link::{self, PciLink};
 use super::metrics::{
@@ -19,6 +19,7 @@ use crate::{Block, Device, Env, Error, PciAddress, Subject, SubjectKind, Value};
 pub(super) struct PciBus {
     subject: Subject,
     folder: PathBuf,
+    files: OpenFiles,
     known: BTreeMap<PciAddress, KnownFunction>,
 }
 
@@ -26,40 +27,109 @@ pub(super) struct PciBus {
 struct KnownFunction {
     inode: u64,
     function: PciFunction,
+    watched: Option<Box<WatchedFunction>>,
+}
+
+/// The part of a GPU or a network function that is read.
+struct WatchedFunction {
+    folder: PathBuf,
     /// The path of a GPU; empty for any other function.
     path: String,
+    /// The NUMA node as text, empty if the kernel reports none (-1).
+    numa_node: Slow<String>,
+    runtime_status: OpenFile,
+    config: OpenFile,
     link: PciLink,
     /// Whether a network function serves RDMA. Not constant: its driver may be loaded later.
     rdma: Slow<bool>,
+    /// The bound driver as this reading found it, empty if none is bound. `None`: unknown.
+    driver: Option<String>,
 }
 
-impl KnownFunction {
-    /// The `serves` label of a function whose link is watched. `None`: not watched.
-    fn serves(&mut self, folder: &Path, now: Instant) -> Option<&'static str> {
-        match &self.function {
+impl WatchedFunction {
+    /// `None`: nothing is read of such a function.
+    fn new(function: &PciFunction, folder: PathBuf, files: &OpenFiles) -> Option<Box<Self>> {
+        let path = match function {
+            PciFunction::Gpu(_) => root::resolve(&folder).map(|path| pci_path(&path)),
+            PciFunction::Network => Ok(String::new()),
+            PciFunction::Other | PciFunction::Unknown => return None,
+        };
+        Some(Box::new(Self {
+            path: path.unwrap_or_default(),
+            numa_node: Slow::new(),
+            runtime_status: files.file(folder.join("power/runtime_status")),
+            config: files.file(folder.join("config")),
+            link: PciLink::new(),
+            rdma: Slow::keeping(link::KEEP),
+            driver: None,
+            folder,
+        }))
+    }
+
+    /// The `serves` label if the link is watched.
+    fn serves(&mut self, function: &PciFunction, now: Instant) -> Option<&'static str> {
+        match function {
             // Intel's accelerators report the link inside of the card, not that of the slot.
             PciFunction::Gpu(gpu) => (!gpu.is_virtual && gpu.vendor != Vendor::Intel).then_some("gpu"),
-            PciFunction::Network => self.has_rdma(folder, now)?.then_some("rdma"),
+            PciFunction::Network => self.has_rdma(now)?.then_some("rdma"),
             PciFunction::Other | PciFunction::Unknown => None,
         }
     }
 
-    /// Whether an RDMA device is registered on a network function. `None`: not known, or no network function.
-    fn has_rdma(&mut self, folder: &Path, now: Instant) -> Option<bool> {
-        let is_network = self.function == PciFunction::Network;
+    /// Whether an RDMA device is registered on a network function. `None`: not known.
+    fn has_rdma(&mut self, now: Instant) -> Option<bool> {
+        let folder = &self.folder;
         let has = || {
             let found = root::inode(&folder.join("infiniband"));
             found.map(|inode| inode.is_some()).ok()
         };
-        is_network.then(|| self.rdma.get(now, has).copied())?
+        self.rdma.get(now, has).copied()
+    }
+
+    /// Adds the series of a GPU.
+    fn read_gpu(&mut self, address: &PciAddress, gpu: &PciGpu, now: Instant, out: &mut Block) {
+        let folder = &self.folder;
+        let numa_node = self.numa_node.get(now, || {
+            let number = attribute::number(&folder.join("numa_node"));
+            Some(number.map_or_else(String::new, |node| node.to_string()))
+        });
+        let numa_node = numa_node.map_or("", String::as_str);
+        out.info(
+            &PCI_GPU_INFO,
+            &[
+                &address.0,
+                gpu.vendor.word(),
+                &gpu.vendor_id,
+                &gpu.device_id,
+                &gpu.class,
+                if gpu.is_virtual { "virtual" } else { "physical" },
+                self.driver.as_deref().unwrap_or_default(),
+                numa_node,
+            ],
+        );
+        let is_placed = !self.path.is_empty() || !numa_node.is_empty();
+        if is_placed && !gpu.is_virtual {
+            out.info(&PCI_GPU_PATH_INFO, &[&address.0, &self.path, numa_node]);
+        }
+        let answers = self
+            .driver
+            .as_deref()
+            .is_some_and(|driver| may_be_asked(gpu, driver, &mut self.runtime_status));
+        let value = if answers {
+            responding(&mut self.config)
+        } else {
+            Value::Absent
+        };
+        out.push(&PCI_FUNCTION_RESPONDING, &[&address.0], value);
     }
 }
 
 impl PciBus {
-    pub(super) fn new(env: &Env) -> Self {
+    pub(super) fn new(env: &Env, files: &OpenFiles) -> Self {
         Self {
             subject: Subject::new(SubjectKind::Pci, "bus"),
             folder: env.path("/sys/bus/pci/devices"),
+            files: files.clone(),
             known: BTreeMap::new(),
         }
     }
@@ -71,28 +141,27 @@ impl PciBus {
             self.known.clear();
             return Ok(false);
         };
+        let is_known = |(entry, (address, known)): (&root::Entry, (&PciAddress, &KnownFunction))| {
+            entry.name == address.0 && known.is_still(entry.inode)
+        };
+        if entries.len() == self.known.len() && entries.iter().zip(&self.known).all(is_known) {
+            return Ok(true);
+        }
         let mut before = std::mem::take(&mut self.known);
         for root::Entry { name, inode } in entries {
             // The kernel writes each address in one form only; any other name is not an address.
             let Some(address) = PciAddress::parse(&name).filter(|a| a.0 == name) else {
                 continue;
             };
-            let known = before
-                .remove(&address)
-                .filter(|k| k.inode == inode && k.function != PciFunction::Unknown)
-                .or_else(|| {
-                    let folder = self.folder.join(&name);
-                    let function = PciFunction::read(&folder, &address)?;
-                    let resolved = matches!(function, PciFunction::Gpu(_)).then(|| root::resolve(&folder));
-                    let path = resolved.and_then(Result::ok).map(|path| pci_path(&path));
-                    Some(KnownFunction {
-                        inode,
-                        function,
-                        path: path.unwrap_or_default(),
-                        link: PciLink::new(),
-                        rdma: Slow::keeping(link::KEEP),
-                    })
-                });
+            let known = before.remove(&address).filter(|k| k.is_still(inode)).or_else(|| {
+                let folder = self.folder.join(&name);
+                let function = PciFunction::read(&folder, &address)?;
+                Some(KnownFunction {
+                    inode,
+                    watched: WatchedFunction::new(&function, folder, &self.files),
+                    function,
+                })
+            });
             if let Some(known) = known {
                 self.known.insert(address, known);
             }
@@ -100,24 +169,20 @@ impl PciBus {
         Ok(true)
     }
 
-    fn gpus(&self) -> impl Iterator<Item = (&PciAddress, &PciGpu, &str)> {
-        self.known
-            .iter()
-            .filter_map(|(address, known)| match &known.function {
-                PciFunction::Gpu(gpu) => Some((address, gpu, known.path.as_str())),
-                PciFunction::Network | PciFunction::Other | PciFunction::Unknown => None,
-            })
-    }
-
     /// The number of GPUs of a vendor. `None` while a function of unknown kind could be one more.
     fn count(&self, vendor: Vendor) -> Option<u64> {
         if self.known.values().any(|k| k.function == PciFunction::Unknown) {
             return None;
         }
-        let gpus = self
-            .gpus()
-            .filter(|(_, gpu, _)| gpu.vendor == vendor && !gpu.is_virtual);
-        u64::try_from(gpus.count()).ok()
+        let is_one = |k: &&KnownFunction| matches!(&k.function, PciFunction::Gpu(gpu) if gpu.vendor == vendor && !gpu.is_virtual);
+        u64::try_from(self.known.values().filter(is_one).count()).ok()
+    }
+}
+
+impl KnownFunction {
+    /// Whether what has this inode is the same function, of a kind that is known.
+    fn is_still(&self, inode: u64) -> bool {
+        self.inode == inode && self.function != PciFunction::Unknown
     }
 }
 
@@ -133,51 +198,32 @@ impl Device for PciBus {
             let count = if there { self.count(vendor) } else { None };
             out.maybe_u64(&PCI_GPUS, &[vendor.word()], count);
         }
-        for (address, gpu, path) in self.gpus() {
-            let folder = self.folder.join(&address.0);
-            let driver = driver(&folder);
-            let numa_node = numa_node(&folder);
-            out.info(
-                &PCI_GPU_INFO,
-                &[
-                    &address.0,
-                    gpu.vendor.word(),
-                    &gpu.vendor_id,
-                    &gpu.device_id,
-                    &gpu.class,
-                    if gpu.is_virtual { "virtual" } else { "physical" },
-                    driver.as_deref().unwrap_or_default(),
-                    &numa_node,
-                ],
-            );
-            let is_placed = !path.is_empty() || !numa_node.is_empty();
-            if is_placed && !gpu.is_virtual {
-                out.info(&PCI_GPU_PATH_INFO, &[&address.0, path, &numa_node]);
-            }
-            let answers = driver.is_some_and(|driver| may_be_asked(gpu, &driver, &folder));
-            let value = if answers {
-                responding(&folder)
-            } else {
-                Value::Absent
-            };
-            out.push(&PCI_FUNCTION_RESPONDING, &[&address.0], value);
-        }
         let now = Instant::now();
         for (address, known) in &mut self.known {
-            let folder = self.folder.join(&address.0);
-            let serves = known.serves(&folder, now);
-            let is_network = known.function == PciFunction::Network;
-            if serves.is_none() && !is_network {
+            let Some(watched) = &mut known.watched else {
                 continue;
+            };
+            watched.driver = driver(&watched.folder);
+            if let PciFunction::Gpu(gpu) = &known.function {
+                watched.read_gpu(address, gpu, now, out);
             }
-            let driver = driver(&folder).unwrap_or_default();
-            if is_network {
-                let registered = known.has_rdma(&folder, now).map(u64::from);
-                out.info(&PCI_NETWORK_INFO, &[&address.0, &driver]);
+        }
+        for (address, known) in &mut self.known {
+            let Some(watched) = &mut known.watched else {
+                continue;
+            };
+            let serves = watched.serves(&known.function, now);
+            if known.function == PciFunction::Network {
+                let registered = watched.has_rdma(now).map(u64::from);
+                let driver = watched.driver.as_deref().unwrap_or_default();
+                out.info(&PCI_NETWORK_INFO, &[&address.0, driver]);
                 out.maybe_u64(&PCI_RDMA_REGISTERED, &[&address.0], registered);
             }
             if let Some(serves) = serves {
-                known.link.read(&self.folder, address, serves, &driver, out);
+                let driver = watched.driver.as_deref().unwrap_or_default();
+                let is_asleep = link::is_asleep(&mut watched.runtime_status);
+                let bus = &self.folder;
+                watched.link.read(bus, address, serves, driver, is_asleep, out);
             }
         }
         Ok(())
@@ -195,13 +241,8 @@ fn driver(folder: &Path) -> Option<String> {
     }
 }
 
-/// The NUMA node as text, empty if the kernel reports none (-1).
-fn numa_node(folder: &Path) -> String {
-    attribute::number(&folder.join("numa_node")).map_or_else(String::new, |node| node.to_string())
-}
-
 /// Whether a read of this function's configuration space is harmless and meaningful.
-fn may_be_asked(gpu: &PciGpu, driver: &str, folder: &Path) -> bool {
+fn may_be_asked(gpu: &PciGpu, driver: &str, runtime_status: &mut OpenFile) -> bool {
     // A function assigned to a virtual machine (vfio-pci) must not be touched, and a virtual function's vendor
     // field is all ones by specification (SR-IOV 3.4.1.1).
     if gpu.is_virtual || !matches!(driver, "" | "nvidia" | "amdgpu") {
@@ -210,17 +251,13 @@ fn may_be_asked(gpu: &PciGpu, driver: &str, folder: &Path) -> bool {
     // To answer the read, the kernel powers up the port above a suspended function, and out of D3cold the function
     // too: seconds and watts at every scrape. A function that sleeps without being woken reads as all ones, a false
     // alarm.
-    !link::is_asleep(folder)
+    !link::is_asleep(runtime_status)
 }
 
 /// 1 or 0 by the first 4 bytes of the configuration space, vendor and device. A read without a response returns all
 /// ones. No file, a short read or a function that is still starting (vendor 0x0001, "retry") gives no value.
-fn responding(folder: &Path) -> Value {
-    let bytes = root::read_bytes(&folder.join("config"), 4)
-        .inspect_err(|error| tracing::debug!(%error, "unreadable; omitted"))
-        .ok()
-        .flatten();
-    match bytes.as_deref() {
+fn responding(config: &mut OpenFile) -> Value {
+    match config.bytes(&mut [0; 4]) {
         Some([0xff, 0xff, 0xff, 0xff]) => Value::U64(0),
         Some([0x01, 0x00, _, _]) => Value::Absent,
         Some([_, _, _, _]) => Value::U64(1),

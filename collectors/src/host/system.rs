@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::attribute;
+use super::attribute::{self, OpenFile, OpenFiles};
 use super::link::KEEP;
 use super::metrics::{
     CPUS_ONLINE, CPUS_PRESENT, KERNEL_INFO, MEMORY_AVAILABLE, MEMORY_CORRUPTED, MEMORY_TOTAL, OOM_KILLS,
@@ -12,22 +12,33 @@ use super::slow::Slow;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind};
 
-/// Larger than any /proc/meminfo and /proc/vmstat: some hundred lines.
+/// Larger than any /proc/vmstat: some hundred lines.
 const MAX_TABLE: u64 = 64 * 1024;
+/// Larger than any /proc/meminfo: some sixty lines of 28 bytes.
+const MAX_MEMORY: usize = 8192;
+/// Larger than any list of processors, which is at most one page.
+const MAX_LIST: usize = 4097;
 
 /// The node as one machine.
 pub(super) struct System {
     env: Env,
     subject: Subject,
+    online: OpenFile,
+    present: OpenFile,
+    memory: OpenFile,
     release: Slow<String>,
     oom_kills: Slow<u64>,
 }
 
 impl System {
-    pub(super) fn new(env: &Env) -> Self {
+    pub(super) fn new(env: &Env, files: &OpenFiles) -> Self {
+        let file = |path| files.file(env.path(path));
         Self {
             env: env.clone(),
             subject: Subject::new(SubjectKind::Node, "system"),
+            online: file("/sys/devices/system/cpu/online"),
+            present: file("/sys/devices/system/cpu/present"),
+            memory: file("/proc/meminfo"),
             release: Slow::new(),
             oom_kills: Slow::keeping(KEEP),
         }
@@ -47,18 +58,18 @@ impl Device for System {
         if let Some(release) = release {
             out.info(&KERNEL_INFO, &[release]);
         }
-        for (metric, file) in [(&CPUS_ONLINE, "online"), (&CPUS_PRESENT, "present")] {
-            let list = attribute::text(&env.path("/sys/devices/system/cpu").join(file));
-            out.maybe_u64(metric, &[], list.as_deref().and_then(cpus));
-        }
-        let memory = table(&env.path("/proc/meminfo"));
-        for (metric, key) in [
-            (&MEMORY_TOTAL, "MemTotal:"),
-            (&MEMORY_AVAILABLE, "MemAvailable:"),
-            (&MEMORY_CORRUPTED, "HardwareCorrupted:"),
+        for (metric, list) in [
+            (&CPUS_ONLINE, &mut self.online),
+            (&CPUS_PRESENT, &mut self.present),
         ] {
-            out.maybe_u64(metric, &[], memory.as_deref().and_then(|t| kibibytes(t, key)));
+            out.maybe_u64(metric, &[], list.find::<MAX_LIST, _>(cpus));
         }
+        let keys = ["MemTotal:", "MemAvailable:", "HardwareCorrupted:"];
+        let found = |table: &str| Some(keys.map(|key| kibibytes(table, key)));
+        let [total, available, corrupted] = self.memory.find::<MAX_MEMORY, _>(found).unwrap_or_default();
+        out.maybe_u64(&MEMORY_TOTAL, &[], total);
+        out.maybe_u64(&MEMORY_AVAILABLE, &[], available);
+        out.maybe_u64(&MEMORY_CORRUPTED, &[], corrupted);
         // The kernel adds up the counters of all processors to answer this read.
         let kills = self.oom_kills.get(now, || {
             line(&table(&env.path("/proc/vmstat"))?, "oom_kill").and_then(attribute::count)

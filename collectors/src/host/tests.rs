@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use super::{SPEC, open};
 use crate::runner::Runner;
-use crate::{Env, Settings, Value};
+use crate::sys::kept::count;
+use crate::{Block, Env, Settings, Value};
 
 mod pci;
 
@@ -281,6 +282,38 @@ fn the_boot_time_is_found_behind_a_long_interrupt_line_and_is_never_guessed() {
     let found = node.read();
     assert!(!found.keys().any(|k| k.starts_with("host_boot_info")));
     assert_eq!(found[key], 1_767_225_600);
+}
+
+/// Opening a file of sysfs costs several times as much as reading it.
+#[test]
+fn what_every_reading_reads_stays_open() {
+    let node = Node::new();
+    for file in ["ue_noinfo_count", "ce_noinfo_count", "seconds_since_reset"] {
+        node.write(&format!("{MC}/mc0/{file}"), "0\n");
+    }
+    for gpu in [A, B] {
+        node.write(&format!("{PCI}/{gpu}/power/runtime_status"), "active\n");
+    }
+    for file in ["online", "present"] {
+        node.write(&format!("sys/devices/system/cpu/{file}"), "0-63\n");
+    }
+    node.write("proc/meminfo", "MemTotal:  8 kB\n");
+    let env = Env::with_sysroot(node.root.path());
+    let mut source = open(&env, &Settings::default()).unwrap().unwrap();
+    let mut devices = source.devices.scan().unwrap();
+    let mut reading = || {
+        for device in &mut devices {
+            device.read(&mut Block::default()).unwrap();
+        }
+        count::take()
+    };
+    let first = reading();
+    // The controller, its two DIMMs, processors, memory, and two GPUs: asleep or not is asked before each of two reads.
+    let reads = 5 + 2 * 2 + 2 + 1 + 2 * 3;
+    assert_eq!(first, (reads - 2, reads));
+    for _ in 0..3 {
+        assert_eq!(reading(), (0, reads));
+    }
 }
 
 #[test]
