@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::topology::{Partition, part};
 use crate::gpu::metrics as m;
-use crate::gpu::process::{self, GpuProcess};
+use crate::gpu::process::{GpuProcess, ProcessTable};
 use crate::sys::root;
 use crate::{Block, Env};
 
@@ -16,16 +16,14 @@ const MOST: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Processes {
     kfd: PathBuf,
-    proc: PathBuf,
-    is_served: bool,
+    table: ProcessTable,
 }
 
 impl Processes {
     pub(super) fn new(env: &Env, is_served: bool) -> Self {
         Self {
             kfd: env.path("/sys/class/kfd/kfd/proc"),
-            proc: env.path("/proc"),
-            is_served,
+            table: ProcessTable::new(env.path("/proc"), is_served),
         }
     }
 
@@ -34,7 +32,7 @@ impl Processes {
         let Some(pids) = root::list(&self.kfd).ok().flatten() else {
             return;
         };
-        let is_placed = process::push_seen(gpu, &self.proc, out);
+        self.table.push_seen(gpu, out);
         let mut count = 0_u64;
         for pid in pids
             .into_iter()
@@ -59,7 +57,7 @@ impl Processes {
                     part: &part,
                     memory,
                 };
-                process::push(gpu, &found, &self.proc, (is_placed, self.is_served), out);
+                self.table.push(gpu, &found, out);
             }
         }
         out.u64(&m::PROCESSES, &[gpu], count);

@@ -1,6 +1,6 @@
 //! The processes that compute on a GPU, with their places: the evidence for the job that has the GPU.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::metrics as m;
 use crate::Block;
@@ -18,33 +18,51 @@ pub(crate) struct GpuProcess<'a> {
     pub(crate) memory: Option<u64>,
 }
 
-/// Pushes whether the host's processes are seen, and returns it. `proc` is /proc.
-pub(crate) fn push_seen(gpu: &str, proc: &Path, out: &mut Block) -> bool {
-    let is_placed = cgroup::has_all_processes(proc);
-    out.u64(&m::PROCESSES_SEEN, &[gpu], u64::from(is_placed));
-    is_placed
+/// Where the processes of GPUs are looked up, and what is shown of them.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessTable {
+    /// The path of /proc.
+    proc: PathBuf,
+    /// A driver's process ids are those of this /proc.
+    is_placed: bool,
+    /// With a series for everyone.
+    is_served: bool,
 }
 
-/// Pushes one process. `is_placed`: its PID is one of this /proc. `is_served`: with a series for everyone.
-pub(crate) fn push(
-    gpu: &str,
-    process: &GpuProcess<'_>,
-    proc: &Path,
-    (is_placed, is_served): (bool, bool),
-    out: &mut Block,
-) {
-    let part = process.part;
-    let pid = process.pid.to_string();
-    out.maybe_u64(&m::PROCESS_OWNED, &[gpu, part, &pid], process.memory);
-    // A process that ended meanwhile has no cgroup.
-    if is_placed && let Some(folder) = cgroup::folder_of(proc, process.pid) {
-        out.info(&m::PROCESS_PLACE, &[gpu, part, &pid, &folder]);
+impl ProcessTable {
+    /// The namespace of this program's process ids never changes, so it is looked at once.
+    pub(crate) fn new(proc: PathBuf, is_served: bool) -> Self {
+        Self {
+            is_placed: cgroup::has_all_processes(&proc),
+            proc,
+            is_served,
+        }
     }
-    let comm = || root::read_lossy(&proc.join(&pid).join("comm"));
-    if is_placed && let Some(program) = comm().ok().flatten() {
-        out.info(&m::PROCESS_PROGRAM, &[gpu, part, &pid, &program]);
+
+    /// Pushes whether the host's processes are seen.
+    pub(crate) fn push_seen(&self, gpu: &str, out: &mut Block) {
+        out.u64(&m::PROCESSES_SEEN, &[gpu], u64::from(self.is_placed));
     }
-    if is_served {
-        out.maybe_u64(&m::PROCESS_MEMORY, &[gpu, part, &pid], process.memory);
+
+    /// Pushes one process.
+    pub(crate) fn push(&self, gpu: &str, process: &GpuProcess<'_>, out: &mut Block) {
+        let part = process.part;
+        let pid = process.pid.to_string();
+        out.maybe_u64(&m::PROCESS_OWNED, &[gpu, part, &pid], process.memory);
+        // A process that ended meanwhile has no cgroup.
+        if self.is_placed
+            && let Some(folder) = cgroup::folder_of(&self.proc, process.pid)
+        {
+            out.info(&m::PROCESS_PLACE, &[gpu, part, &pid, &folder]);
+        }
+        let comm = || root::read_lossy(&self.proc.join(&pid).join("comm"));
+        if self.is_placed
+            && let Some(program) = comm().ok().flatten()
+        {
+            out.info(&m::PROCESS_PROGRAM, &[gpu, part, &pid, &program]);
+        }
+        if self.is_served {
+            out.maybe_u64(&m::PROCESS_MEMORY, &[gpu, part, &pid], process.memory);
+        }
     }
 }

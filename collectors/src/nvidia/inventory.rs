@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::gpu::GpuState;
 use super::settings::NvidiaSettings;
 use crate::gpu::identity::Identity;
+use crate::gpu::process::ProcessTable;
 use crate::sys::nvml::{Code, Handle, Library};
 
 /// One GPU.
@@ -26,8 +27,7 @@ pub(super) struct InventoryEntry {
 pub(super) struct Inventory {
     pub(super) library: &'static Library,
     pub(super) table: NvidiaSettings,
-    /// The path of `/proc`.
-    pub(super) proc: PathBuf,
+    pub(super) processes: ProcessTable,
     /// By label.
     entries: Mutex<BTreeMap<String, InventoryEntry>>,
     /// The state of each GPU that was ever found: a scan makes new devices, which continue with it.
@@ -56,11 +56,12 @@ impl Drop for Inside<'_> {
 }
 
 impl Inventory {
+    /// `proc`: the path of /proc.
     pub(super) fn new(library: &'static Library, table: NvidiaSettings, proc: PathBuf) -> Self {
         Self {
             library,
+            processes: ProcessTable::new(proc, table.processes),
             table,
-            proc,
             entries: Mutex::default(),
             states: Mutex::default(),
             generation: AtomicU64::new(0),

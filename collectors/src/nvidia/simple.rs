@@ -8,7 +8,7 @@ use super::inventory::Inventory;
 use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
 use super::metrics as n;
 use crate::gpu::metrics as m;
-use crate::gpu::process::{self, GpuProcess};
+use crate::gpu::process::GpuProcess;
 use crate::sys::nvml::{Library, Memory};
 use crate::{Block, Metric, Value};
 
@@ -215,7 +215,7 @@ pub(super) fn read_processes(
     let processes = caller.ask(("GetComputeRunningProcesses", 0), Library::processes);
     let count = processes.as_ref().and_then(|p| u64::try_from(p.len()).ok());
     out.maybe_u64(&m::PROCESSES, &[gpu], count);
-    let is_placed = process::push_seen(gpu, &inventory.proc, out);
+    inventory.processes.push_seen(gpu, out);
     // Graphics processes explain memory only if no process computes: on a busy GPU that call is saved.
     let graphics = match count {
         Some(0) => caller.ask(("GetGraphicsRunningProcesses", 0), Library::graphics_processes),
@@ -230,8 +230,7 @@ pub(super) fn read_processes(
             part: part.unwrap_or(""),
             memory: found.memory,
         };
-        let shown = (is_placed, inventory.table.processes);
-        process::push(gpu, &process, &inventory.proc, shown, out);
+        inventory.processes.push(gpu, &process, out);
     }
 }
 
