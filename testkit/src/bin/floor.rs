@@ -4,8 +4,9 @@
 //! One thread, descriptors that stay open, pread, prepared text, one write. It has no timeouts, no limits and no
 //! checks, and one client at a time: a yardstick for benchmarks, not an exporter.
 //!
-//! `floor --apart ROOT` reads the files in a process of its own and sends parsed numbers, as nodewarden does: one byte asks,
-//! one frame answers.
+//! `floor --design PAGE ROOT` is the least that nodewarden's design can cost. A process of its own reads, on another thread than
+//! that at its socket, and sends parsed numbers: one byte asks, one frame answers. A core thread asks it for the thread that serves. The
+//! page has the text of the file PAGE, one of nodewarden's, with the numbers of the counters in place of its own.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -16,14 +17,16 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
 /// What asks the other process for its numbers.
 const ASK: [u8; 1] = *b"?";
 
-const USAGE: &str = "usage: floor [--apart] ROOT";
+const USAGE: &str = "usage: floor [--design PAGE] ROOT";
 
 struct Counter {
     prefix: String,
@@ -33,21 +36,32 @@ struct Counter {
 /// Where the values come from.
 enum Source {
     Files(Vec<File>),
-    Process { stream: UnixStream, frame: Vec<u8> },
+    /// The core thread gets a frame to fill, and gives it back.
+    Core {
+        ask: Sender<Vec<u8>>,
+        given: Receiver<Vec<u8>>,
+        frame: Vec<u8>,
+    },
+}
+
+/// The text around the numbers.
+struct Text {
+    /// Before each number, with the end of the line before.
+    prefixes: Vec<String>,
+    /// Behind the last one.
+    rest: String,
 }
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (mode, root) = match args.as_slice() {
-        [root] => (None, root),
-        [mode, root] => (Some(mode.as_str()), root),
-        _ => anyhow::bail!(USAGE),
-    };
-    let counters = open(&Path::new(root).join("sys/class/infiniband"))?;
-    let (prefixes, files): (Vec<_>, Vec<_>) = counters.into_iter().map(|c| (c.prefix, c.file)).unzip();
-    match mode {
-        None => serve(prefixes, Source::Files(files)),
-        Some("--apart") => {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let opened = |root: &str| open(&Path::new(root).join("sys/class/infiniband"));
+    match args[..] {
+        ["--reader", root] => read(opened(root)?.into_iter().map(|c| c.file).collect()),
+        ["--design", page, root] => {
+            let count = opened(root)?.len();
+            let page = std::fs::read_to_string(page).with_context(|| page.to_owned())?;
+            let text = around(&page, count)?;
             let (ours, theirs) = UnixStream::pair()?;
             let reader = Command::new(std::env::current_exe()?)
                 .args(["--reader", root])
@@ -55,20 +69,74 @@ fn main() -> Result<()> {
                 .spawn()?;
             // It ends with our end of the socket.
             drop(reader);
-            let frame = vec![0; files.len() * size_of::<u64>()];
-            drop(files);
-            serve(prefixes, Source::Process { stream: ours, frame })
+            let ((ask, asked), (give, given)) = (channel(), channel());
+            thread::spawn(move || relay(ours, &asked, &give));
+            let frame = vec![0; count * size_of::<u64>()];
+            serve(text, Source::Core { ask, given, frame })
         }
-        Some("--reader") => read(&files),
-        Some(_) => anyhow::bail!(USAGE),
+        [root] => {
+            let counters = opened(root)?.into_iter().map(|c| (c.prefix, c.file));
+            let (prefixes, files) = counters.unzip();
+            let rest = String::new();
+            serve(Text { prefixes, rest }, Source::Files(files))
+        }
+        _ => bail!(USAGE),
     }
 }
 
+/// The text of a page around its first whole numbers.
+fn around(page: &str, count: usize) -> Result<Text> {
+    let (mut prefixes, mut rest) = (Vec::new(), String::new());
+    for line in page.lines() {
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        match line.rsplit_once(' ') {
+            Some((series, value)) if prefixes.len() < count && !line.starts_with('#') && number(value) => {
+                rest.push_str(series);
+                rest.push(' ');
+                prefixes.push(std::mem::take(&mut rest));
+            }
+            _ => {
+                rest.push_str(line);
+                rest.push('\n');
+            }
+        }
+    }
+    let found = prefixes.len();
+    ensure!(
+        found == count,
+        "{found} whole numbers on the page, expected {count}"
+    );
+    Ok(Text { prefixes, rest })
+}
+
+/// The core thread: asks the process that reads, for the thread that serves.
+fn relay(mut stream: UnixStream, asked: &Receiver<Vec<u8>>, give: &Sender<Vec<u8>>) -> Result<()> {
+    for mut frame in asked {
+        stream.write_all(&ASK)?;
+        stream.read_exact(&mut frame)?;
+        give.send(frame)?;
+    }
+    Ok(())
+}
+
 /// The process that reads: answers each byte of its standard input by the numbers of all files.
-fn read(files: &[File]) -> Result<()> {
+fn read(files: Vec<File>) -> Result<()> {
     let mut stream = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
-    let (mut ask, mut frame, mut text) = (ASK, Vec::new(), [0; 32]);
-    while stream.read(&mut ask)? > 0 {
+    let ((ask, asked), (give, given)) = (channel(), channel());
+    thread::spawn(move || numbers(&files, &asked, &give));
+    let (mut question, mut frame) = (ASK, Vec::new());
+    while stream.read(&mut question)? > 0 {
+        ask.send(std::mem::take(&mut frame))?;
+        frame = given.recv()?;
+        stream.write_all(&frame)?;
+    }
+    Ok(())
+}
+
+/// Its thread that reads.
+fn numbers(files: &[File], asked: &Receiver<Vec<u8>>, give: &Sender<Vec<u8>>) -> Result<()> {
+    let mut text = [0; 32];
+    for mut frame in asked {
         frame.clear();
         for file in files {
             let n = file.read_at(&mut text, 0)?;
@@ -76,20 +144,20 @@ fn read(files: &[File]) -> Result<()> {
             let number = digits.fold(0_u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0')));
             frame.extend_from_slice(&number.to_le_bytes());
         }
-        stream.write_all(&frame)?;
+        give.send(frame)?;
     }
     Ok(())
 }
 
-fn serve(prefixes: Vec<String>, source: Source) -> Result<()> {
+fn serve(text: Text, source: Source) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!(
         "serving {} counters on {}",
-        prefixes.len(),
+        text.prefixes.len(),
         listener.local_addr()?
     );
     let mut page = Page {
-        prefixes,
+        text,
         source,
         compress: Compress::new(Compression::new(1), false),
         plain: Vec::new(),
@@ -136,7 +204,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
 
 /// The page and the room to make it in, used again and again.
 struct Page {
-    prefixes: Vec<String>,
+    text: Text,
     source: Source,
     compress: Compress,
     plain: Vec<u8>,
@@ -166,22 +234,23 @@ impl Page {
         match &mut self.source {
             Source::Files(files) => {
                 let mut value = [0; 32];
-                for (prefix, file) in self.prefixes.iter().zip(files) {
+                for (prefix, file) in self.text.prefixes.iter().zip(files) {
                     let n = file.read_at(&mut value, 0)?;
                     self.plain.extend_from_slice(prefix.as_bytes());
                     self.plain.extend_from_slice(&value[..n]);
                 }
             }
-            Source::Process { stream, frame } => {
-                stream.write_all(&ASK)?;
-                stream.read_exact(frame)?;
+            Source::Core { ask, given, frame } => {
+                ask.send(std::mem::take(frame))?;
+                *frame = given.recv()?;
                 let (numbers, _) = frame.as_chunks();
-                for (prefix, number) in self.prefixes.iter().zip(numbers) {
+                for (prefix, number) in self.text.prefixes.iter().zip(numbers) {
                     self.plain.extend_from_slice(prefix.as_bytes());
                     writeln!(self.plain, "{}", u64::from_le_bytes(*number))?;
                 }
             }
         }
+        self.plain.extend_from_slice(self.text.rest.as_bytes());
         // The length is written once it is known, into a field of fixed width.
         const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
         self.answer.clear();

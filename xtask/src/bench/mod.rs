@@ -44,8 +44,8 @@ const DOCUMENT: &str = "docs/benchmarks.md";
 const OURS: &str = "nodewarden";
 const OURS_WHOLE: &str = "nodewarden, whole node";
 const FLOOR: &str = "floor";
-/// The floor with a process of its own that reads and sends numbers, as nodewarden's workers do.
-const FLOOR_APART: &str = "floor, two processes";
+/// The floor with the processes and threads that nodewarden's design has on the way of a value, and with nodewarden's page.
+const FLOOR_DESIGN: &str = "floor of the design";
 
 /// Number of adapters, as on a real node of that kind.
 const HCAS: usize = 10;
@@ -268,11 +268,7 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
     }
     if !args.is_ours() {
         let program = place.program("floor");
-        recipes.push(program::floor(FLOOR, &program, &root, hcas.len(), false));
-        // A file of its own: PSS divides the pages of one among all its processes.
-        let copy = place.temp.path().join("floor-apart");
-        std::fs::copy(&program, &copy).with_context(|| copy.display().to_string())?;
-        recipes.push(program::floor(FLOOR_APART, &copy, &root, hcas.len(), true));
+        recipes.push(program::floor(FLOOR, &program, &root, hcas.len(), None));
     }
     if let Some(program) = &args.against {
         let program = std::path::absolute(program)?;
@@ -286,6 +282,19 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
         report::machine(cores.count, &root, method)
     };
     let mut programs = start(recipes, &cores, &mut hcas)?;
+    if !args.is_ours()
+        && let Some(ours) = programs.iter_mut().find(|p| p.name == OURS)
+    {
+        let page = place.temp.path().join("page.prom");
+        std::fs::write(&page, ours.again(false)?.page)?;
+        // A file of its own: PSS divides the pages of one among all its processes.
+        let copy = place.temp.path().join("floor-design");
+        std::fs::copy(place.program("floor"), &copy).with_context(|| copy.display().to_string())?;
+        let recipe = program::floor(FLOOR_DESIGN, &copy, &root, hcas.len(), Some(&page));
+        let floor = start(vec![recipe], &cores, &mut hcas)?;
+        let at = programs.len() - 1;
+        programs.splice(at..at, floor);
+    }
     let mut machine = machine_before(&programs)?;
     let mut figures = measure::all(&mut programs, &mut hcas, plan, &place.work)?;
     machine.lines.extend(report::unsteady(&figures));

@@ -200,10 +200,13 @@ pub(super) fn node_exporter(
     }
 }
 
-/// The floor program; `apart`: with a process of its own that reads.
-pub(super) fn floor(name: &str, program: &Path, root: &Path, shows: usize, apart: bool) -> Recipe {
+/// The floor program; `page`: as nodewarden's design, with the text of this page.
+pub(super) fn floor(name: &str, program: &Path, root: &Path, shows: usize, page: Option<&Path>) -> Recipe {
     let mut command = Command::new(program);
-    command.args(apart.then_some("--apart")).arg(root);
+    if let Some(page) = page {
+        command.arg("--design").arg(page);
+    }
+    command.arg(root);
     Recipe {
         name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
