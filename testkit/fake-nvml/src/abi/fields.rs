@@ -1,16 +1,17 @@
 //! nvmlDeviceGetFieldValues.
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::sync::Arc;
 
 use nvml_wrapper_sys::bindings::{nvmlFieldValue_t, nvmlValue_t};
 
+use super::place::{self, LinkValue, Place};
 use super::{device, link};
 use crate::call::{Reply, code};
 use crate::control::Fault;
 use crate::field_ids::{self, Field, Kind};
+use crate::scenario::Of;
 use crate::scenario::keys::Key;
-use crate::scenario::same::SAME;
-use crate::scenario::{Of, link_field};
 use crate::state::View;
 
 device! {
@@ -108,96 +109,48 @@ fn lookup(view: &View, field: &Field, scope: c_uint) -> Reply<i64> {
     if let Some(value) = view.gpu.fields.get(&field.id) {
         return value.int(view.time).ok_or(code::NOT_SUPPORTED);
     }
-    let name = field.name.strip_prefix("DEV_").unwrap_or(field.name);
-    match name {
-        "NVLINK_LINK_COUNT" => return view.num(Key::NvlinkLinks),
-        "RETIRED_SBE" | "RETIRED_DBE" => {
+    match place::of(field) {
+        Place::Plain(key) => view.num(*key),
+        Place::Ecc(key) => match view.num(Key::EccMode)? {
+            0 => Err(code::NOT_SUPPORTED),
+            _ => view.num(*key),
+        },
+        Place::Retired { is_double } => {
             view.num(Key::RetiredPending)?;
-            let pages = if name == "RETIRED_SBE" {
-                &view.gpu.retired_sbe
+            let gpu = view.gpu;
+            let pages = if *is_double {
+                &gpu.retired_dbe
             } else {
-                &view.gpu.retired_dbe
+                &gpu.retired_sbe
             };
-            return Ok(i64::try_from(pages.len()).unwrap_or(0));
+            Ok(i64::try_from(pages.len()).unwrap_or(0))
         }
-        _ => {}
+        Place::Link(value) => of_links(view, value, scope),
+        Place::Nowhere => Err(code::NOT_SUPPORTED),
     }
-    if let Some(rest) = name.strip_prefix("NVLINK_") {
-        return of_links(view, rest, scope);
-    }
-    if let Some(rest) = name.strip_prefix("ECC_")
-        && let Some(path) = ecc_path(rest)
-    {
-        if view.num(Key::EccMode)? == 0 {
-            return Err(code::NOT_SUPPORTED);
-        }
-        return view.num(Key::find(&path).ok_or(code::NOT_SUPPORTED)?);
-    }
-    let same = SAME.iter().find(|(n, _)| *n == name);
-    view.num(same.ok_or(code::NOT_SUPPORTED)?.1)
 }
 
-/// `SBE_VOL_L1`.
-fn ecc_path(rest: &str) -> Option<String> {
-    let mut words = rest.split('_');
-    let error = match words.next()? {
-        "SBE" => "corrected",
-        "DBE" => "uncorrected",
-        _ => return None,
-    };
-    let counter = match words.next()? {
-        "VOL" => "volatile",
-        "AGG" => "aggregate",
-        _ => return None,
-    };
-    let location = match words.next()? {
-        "TOTAL" => "total",
-        "L1" => "l1",
-        "L2" => "l2",
-        "DEV" => "device",
-        "REG" => "register",
-        "TEX" => "texture",
-        "CBU" => "cbu",
-        _ => return None,
-    };
-    Some(format!("ecc.{counter}.{error}.{location}"))
-}
-
-fn of_links(view: &View, rest: &str, scope: c_uint) -> Reply<i64> {
-    let (base, of) = link_field(rest);
-    let base = base.to_ascii_lowercase();
-    let of = match (of, base.as_str()) {
-        (Some(of), _) => of,
-        (None, "speed_mbps_common") => Of::Link(0),
-        (None, _) if scope == c_uint::MAX => Of::All,
-        (None, _) => Of::Link(scope as usize),
-    };
-    let base = match base.as_str() {
-        "get_speed" | "speed_mbps_common" => "speed_mbps",
-        "get_state" => "state",
-        "get_version" => "version",
-        "get_power_state" => "power_state",
-        other => other,
-    };
+fn of_links(view: &View, value: &LinkValue, scope: c_uint) -> Reply<i64> {
     let one = |link: usize| -> Reply<i64> {
         let link = c_uint::try_from(link).map_err(|_| code::INVALID_ARGUMENT)?;
-        let value = link::value(view, link, base).or_else(|error| {
-            let older = match base {
-                "error_dl_replay" => "replay_error_count",
-                "error_dl_recovery" => "recovery_error_count",
-                "error_dl_crc" => "crc_flit_error_count",
-                _ => return Err(error),
-            };
-            link::value(view, link, older)
-        })?;
-        value.int(view.time).ok_or(code::NOT_SUPPORTED)
+        let found = link::value(view, link, value.key);
+        let found = found.or_else(|error| link::value(view, link, Some(value.older.ok_or(error)?)))?;
+        found.int(view.time).ok_or(code::NOT_SUPPORTED)
     };
-    match of {
+    match value.of.unwrap_or_else(|| Of::scope(scope)) {
         Of::Link(link) => one(link),
         Of::All if view.gpu.links.is_empty() => Err(code::NOT_SUPPORTED),
         Of::All => {
-            let all = (0..view.gpu.links.len()).map(one).collect::<Reply<Vec<i64>>>()?;
-            Ok(if base.ends_with("_ber") {
+            let mut all = Vec::with_capacity(view.gpu.links.len());
+            let mut before: Option<(&Arc<_>, i64)> = None;
+            for (number, values) in view.gpu.links.iter().enumerate() {
+                // Most links share their values.
+                let same = before.filter(|(known, _)| Arc::ptr_eq(known, values));
+                let found = same.map_or_else(|| one(number), |(_, found)| Ok(found))?;
+                before = Some((values, found));
+                all.push(found);
+            }
+            Ok(if value.is_ratio {
                 all.into_iter()
                     .max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))
                     .unwrap_or(0)

@@ -6,6 +6,7 @@ use nvml_wrapper_sys::bindings::{nvmlC2cModeInfo_v1_t, nvmlPciInfo_t};
 
 use super::device;
 use crate::call::{Reply, chars, code, int};
+use crate::scenario::LinkKey;
 use crate::scenario::keys::Key;
 use crate::scenario::value::Value;
 use crate::state::View;
@@ -43,22 +44,22 @@ device! {
     };
 }
 
-/// A value of a link.
-pub(super) fn value<'a>(view: &'a View, link: c_uint, name: &str) -> Reply<&'a Value> {
+/// A value of a link; `None`: no link has such a value.
+pub(super) fn value(view: &View, link: c_uint, key: Option<LinkKey>) -> Reply<&Value> {
     if view.mig.is_some() || view.gpu.links.is_empty() {
         return Err(code::NOT_SUPPORTED);
     }
     let values = view.gpu.links.get(link as usize);
     let values = values.ok_or(code::INVALID_ARGUMENT)?;
-    values.get(name).ok_or(code::NOT_SUPPORTED)
+    key.and_then(|key| values.get(key)).ok_or(code::NOT_SUPPORTED)
 }
 
 fn number(view: &View, link: c_uint, name: &str) -> Reply<i64> {
-    int(Some(value(view, link, name)?), view.time).ok_or(code::NOT_SUPPORTED)
+    int(Some(value(view, link, LinkKey::find(name))?), view.time).ok_or(code::NOT_SUPPORTED)
 }
 
 fn remote(view: &View, link: c_uint, out: *mut nvmlPciInfo_t) -> Reply {
-    let text = value(view, link, "remote_pci")?
+    let text = value(view, link, LinkKey::find("remote_pci"))?
         .text()
         .ok_or(code::NOT_SUPPORTED)?;
     let mut parts = text.split([':', '.']).map(|p| c_uint::from_str_radix(p, 16));

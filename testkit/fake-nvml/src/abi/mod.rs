@@ -11,6 +11,7 @@ mod limits;
 mod link;
 mod memory;
 mod mig;
+mod place;
 mod process;
 mod readings;
 mod system;

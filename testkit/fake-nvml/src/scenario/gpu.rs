@@ -1,7 +1,7 @@
 //! A GPU of a scenario, from its table.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ pub struct Gpu {
     /// By the older number of the field.
     pub fields: BTreeMap<u32, Value>,
     /// By their number. Those without values of their own share one.
-    pub links: Vec<Arc<BTreeMap<String, Value>>>,
+    pub links: Vec<Arc<Link>>,
     /// By the id of the metric.
     pub gpm: BTreeMap<u32, Value>,
     /// What uses it.
@@ -108,16 +108,13 @@ impl Gpu {
         own: BTreeMap<String, BTreeMap<String, Value>>,
     ) -> Result<()> {
         let count = self.int(Key::NvlinkLinks, Time::default()).unwrap_or(0);
-        let each = Arc::new(each);
+        let each = Arc::new(Link::new(each)?);
         self.links = (0..usize::try_from(count)?).map(|_| Arc::clone(&each)).collect();
         for (number, values) in own {
             let link: usize = number.parse().with_context(|| format!("link.{number}"))?;
             let link = self.links.get_mut(link);
             let link = link.with_context(|| format!("link.{number}: there are {count} links"))?;
-            Arc::make_mut(link).extend(values);
-        }
-        for key in self.links.iter().flat_map(|link| link.keys()) {
-            ensure!(is_link_key(key), "{key}: no such key");
+            Arc::make_mut(link).extend(values)?;
         }
         Ok(())
     }
@@ -157,8 +154,70 @@ pub fn metric_ids(metrics: BTreeMap<String, Value>) -> Result<BTreeMap<u32, Valu
         .collect()
 }
 
+/// The values of a link, in the order of their keys.
+#[derive(Clone, Debug, Default)]
+pub struct Link(Vec<(LinkKey, Value)>);
+
+/// A value that a link can have: its place in [`LINK_KEYS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkKey(u16);
+
+/// Every key of a link, sorted. Fields of a link are written without `DEV_NVLINK_`, without the link's number, in small letters.
+static LINK_KEYS: LazyLock<Box<[String]>> = LazyLock::new(|| {
+    let of_links = FIELDS.iter().filter_map(|f| f.name.strip_prefix("DEV_NVLINK_"));
+    let fields = of_links.map(|rest| link_field(rest).0.to_ascii_lowercase());
+    let all: BTreeSet<String> = fields
+        .chain(OWN_LINK_KEYS.iter().map(|k| (*k).to_owned()))
+        .collect();
+    all.into_iter().collect()
+});
+
+impl LinkKey {
+    /// The key that is written so.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        let at = LINK_KEYS.binary_search_by(|key| key.as_str().cmp(name)).ok()?;
+        u16::try_from(at).ok().map(Self)
+    }
+}
+
+impl Link {
+    fn new(values: BTreeMap<String, Value>) -> Result<Self> {
+        let mut link = Self::default();
+        link.extend(values)?;
+        Ok(link)
+    }
+
+    fn extend(&mut self, values: BTreeMap<String, Value>) -> Result<()> {
+        for (name, value) in values {
+            let key = LinkKey::find(&name).with_context(|| format!("{name}: no such key"))?;
+            match self.0.binary_search_by_key(&key, |(known, _)| *known) {
+                Ok(at) => self.0[at].1 = value,
+                Err(at) => self.0.insert(at, (key, value)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every value, with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        let named = self
+            .0
+            .iter()
+            .filter_map(|(key, value)| Some((LINK_KEYS.get(usize::from(key.0))?, value)));
+        named.map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, key: LinkKey) -> Option<&Value> {
+        let at = self.0.binary_search_by_key(&key, |(known, _)| *known).ok()?;
+        Some(&self.0.get(at)?.1)
+    }
+}
+
 /// What a link can have besides the fields.
-const LINK_KEYS: &[&str] = &[
+const OWN_LINK_KEYS: &[&str] = &[
     "state",
     "version",
     "speed_mbps",
@@ -167,16 +226,6 @@ const LINK_KEYS: &[&str] = &[
     "remote_pci",
     "capabilities",
 ];
-
-/// Fields of a link are written without `DEV_NVLINK_`, without the link's number, in small letters.
-fn is_link_key(key: &str) -> bool {
-    LINK_KEYS.contains(&key)
-        || FIELDS.iter().any(|f| {
-            f.name
-                .strip_prefix("DEV_NVLINK_")
-                .is_some_and(|rest| link_field(rest).0.eq_ignore_ascii_case(key))
-        })
-}
 
 /// A field's name without the number of the link, and that number: `None` for none, and for the sum of all.
 #[must_use]

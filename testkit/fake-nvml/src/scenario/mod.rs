@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-pub use gpu::{Gpu, Of, link_field, metric_ids};
+pub use gpu::{Gpu, Link, LinkKey, Of, link_field, metric_ids};
 pub use part::{MigDevice, Process, ProcessKind, Profile};
 
 /// A node with its GPUs.

@@ -72,7 +72,7 @@ fn links_are_as_many_as_stated_and_each_can_differ() {
     let states: Vec<_> = scenario.gpus[0]
         .links
         .iter()
-        .map(|l| l["state"].int(Time::default()))
+        .map(|l| l.get(LinkKey::find("state")?)?.int(Time::default()))
         .collect();
     assert_eq!(states, [Some(1), Some(1), Some(0)]);
     assert!(
