@@ -1,5 +1,6 @@
 //! Devices that cannot be read: shared code of the checks that report them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use collectors::{Subject, SubjectKind};
@@ -52,7 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Judges every device of the rule.
 pub(super) fn conditions<'a>(judge: &Judge<'a>, rule: &'static Rule) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
-    let open = |c: &&CollectorState| c.presence == Presence::Open && (rule.covers)(c);
+    let open = |c: &&Arc<CollectorState>| c.presence == Presence::Open && (rule.covers)(c);
     for collector in judge.snapshot.collectors.iter().filter(open) {
         let devices = collector.devices.iter().filter(|d| d.subject.kind == rule.kind);
         let mut listed = Vec::new();

@@ -20,13 +20,21 @@ pub struct Gpu<'a> {
     pub pci: Option<PciAddress>,
     /// The time since boot of its reading.
     pub at: Duration,
+    /// By the address of their metric: checks ask for hundreds.
     samples: Vec<Sample<'a>>,
+}
+
+fn address(sample: &Sample<'_>) -> usize {
+    std::ptr::from_ref(sample.metric).addr()
 }
 
 impl<'a> Gpu<'a> {
     /// The series of a metric.
     pub fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
-        self.samples.iter().filter(move |s| s.metric == metric)
+        let wanted = std::ptr::from_ref(metric).addr();
+        let first = self.samples.partition_point(|s| address(s) < wanted);
+        let from = self.samples.get(first..).unwrap_or_default();
+        from.iter().take_while(move |s| s.metric == metric)
     }
 
     /// The only series of a metric.
@@ -107,7 +115,12 @@ pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
         }
         gpu.samples.push(sample);
     }
-    gpus.into_values().collect()
+    let mut gpus: Vec<Gpu<'_>> = gpus.into_values().collect();
+    for gpu in &mut gpus {
+        // Stable: those of one metric keep their order.
+        gpu.samples.sort_by_key(address);
+    }
+    gpus
 }
 
 /// The value as a whole number, if it is one.

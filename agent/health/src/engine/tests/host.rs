@@ -302,7 +302,7 @@ pub(super) struct Host {
 pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
     let mut snapshot = Snapshot::empty(at);
     snapshot.commands = host.commands.clone().into();
-    for collector in &mut snapshot.collectors {
+    for collector in snapshot.collectors_mut() {
         collector.presence = Presence::Open;
         match collector.spec.name {
             "kernel_log" => {
@@ -365,12 +365,12 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
     {
         (worker.down, worker.stuck_slots) = (Some("stuck"), 2);
     }
-    for collector in &mut snapshot.collectors {
+    for collector in snapshot.collectors_mut() {
         if host.stuck == Some(collector.spec.domain.name) {
             (collector.presence, collector.devices) = (Presence::Unknown, Vec::new());
         }
     }
-    snapshot.collectors.push(CollectorState {
+    snapshot.collectors.push(Arc::new(CollectorState {
         spec: &RDMA,
         presence: Presence::Open,
         watcher: None,
@@ -379,7 +379,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
             host.ports.iter().map(|p| port(p, read_at)).collect()
         },
         late: Vec::new(),
-    });
+    }));
     snapshot
 }
 
