@@ -95,6 +95,9 @@ impl Allocations {
                 allocation.run.start = seconds(sample.as_f64())?;
             }
         }
+        if runs.is_empty() && owners.is_empty() {
+            return Some(Self { at, all: Vec::new() });
+        }
         let is_use =
             |s: &Sample<'_>| [&gpu::PROCESSES, &gpu::UTILIZATION].contains(&s.metric) && s.as_f64() > 0.0;
         let of_gpus = readings.samples_of_gpus().map(|(_, sample)| sample);

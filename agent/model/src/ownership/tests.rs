@@ -114,7 +114,7 @@ impl Node {
             }
         };
         let mut snapshot = sample::snapshot(Vec::new());
-        for collector in &mut snapshot.collectors {
+        for collector in snapshot.collectors_mut() {
             match collector.spec.name {
                 "nvidia" => collector.devices.push(sample::device("gpus", fill)),
                 "amd" => collector.devices.push(sample::device("amd", amd)),

@@ -158,6 +158,7 @@ impl Fleet {
             .collectors
             .get_mut(usize::from(collector))
             .filter(|c| c.spec.domain.name == name)
+            .map(Arc::make_mut)
             .ok_or(Garbage("collector of another worker"))
     }
 
@@ -295,14 +296,15 @@ impl Fleet {
         (collector, number): (u16, u32),
         error: Option<(String, String)>,
     ) -> Result<(), Garbage> {
-        let name = self.owned(domain, collector)?.spec.name;
         let device = self.device(domain, collector, number)?;
+        if device.error == error {
+            return Ok(());
+        }
+        device.error.clone_from(&error);
         let subject = device.subject.clone();
-        if device.error != error {
-            device.error.clone_from(&error);
-            if let Some((_, text)) = error {
-                self.log(domain, || format!("{name}: cannot read {subject}: {text}"));
-            }
+        if let Some((_, text)) = error {
+            let name = self.owned(domain, collector)?.spec.name;
+            self.log(domain, || format!("{name}: cannot read {subject}: {text}"));
         }
         Ok(())
     }
@@ -335,6 +337,7 @@ impl Fleet {
         else {
             return Ok(());
         };
+        let state = Arc::make_mut(state);
         let known = numbers.drain(..).zip(state.devices.drain(..));
         let mut known: BTreeMap<u32, DeviceState> = known.collect();
         for (number, subject) in list {

@@ -165,6 +165,8 @@ fn it_is_bounded_and_what_is_forgotten_is_not_taken_for_nobodys() {
 
 /// A node of two GPUs with one job, as shown by a snapshot.
 struct Node {
+    /// The series with its number and user is there.
+    is_named: bool,
     start: Option<f64>,
     array: &'static str,
     reason: &'static str,
@@ -176,6 +178,7 @@ struct Node {
 impl Node {
     fn new() -> Self {
         Self {
+            is_named: true,
             start: Some(1_699_999_990.4),
             array: "",
             reason: "",
@@ -196,7 +199,9 @@ impl Node {
             }
         };
         let job = |b: &mut Block| {
-            b.info(&JOB_INFO, &["7", "1000", "", "", self.array, "", ""]);
+            if self.is_named {
+                b.info(&JOB_INFO, &["7", "1000", "", "", self.array, "", ""]);
+            }
             b.info(&JOB_FOLDER, &["7", "job_7"]);
             if let Some(start) = self.start {
                 b.f64(&JOB_START, &["7"], start);
@@ -207,7 +212,7 @@ impl Node {
             }
         };
         let mut snapshot = sample::snapshot(Vec::new());
-        for collector in &mut snapshot.collectors {
+        for collector in snapshot.collectors_mut() {
             match collector.spec.name {
                 "nvidia" => collector.devices.push(sample::device("gpus", gpus)),
                 "slurm" => {
@@ -246,6 +251,10 @@ fn a_snapshot_shows_the_run_its_beginning_and_what_it_uses() {
 #[test]
 fn where_anything_of_a_job_is_not_known_nothing_is() {
     let nodes = [
+        Node {
+            is_named: false,
+            ..Node::new()
+        },
         Node {
             start: None,
             ..Node::new()
