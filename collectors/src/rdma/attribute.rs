@@ -69,7 +69,7 @@ impl Attribute {
                     tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
                 }
             }
-            _ => self.patience = RefusalBackoff::default(),
+            _ => self.patience.answered(),
         }
         read
     }
@@ -81,6 +81,14 @@ impl RefusalBackoff {
         let refused = self.0?;
         let rests = refused.rests_until.is_some_and(|until| now < until);
         rests.then_some(refused.reason)
+    }
+
+    /// It has answered.
+    fn answered(&mut self) {
+        // A write at each reading would be one for every file.
+        if self.0.is_some() {
+            self.0 = None;
+        }
     }
 
     /// It has refused. Whether for the first time.

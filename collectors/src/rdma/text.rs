@@ -67,6 +67,9 @@ fn content(bytes: &[u8]) -> Result<&[u8], Reason> {
     }
 }
 
+/// Any number of this many decimal digits fits into 64 bits.
+const FIT: usize = 19;
+
 /// The decimal digits at the beginning, and what follows them.
 fn digits(text: &[u8]) -> Result<(u64, &[u8]), Reason> {
     let end = text
@@ -77,13 +80,14 @@ fn digits(text: &[u8]) -> Result<(u64, &[u8]), Reason> {
     if digits.is_empty() || digits.len() > 20 {
         return Err(Reason::Malformed);
     }
-    let number = digits
+    let (most, last) = digits.split_at(digits.len().min(FIT));
+    let fits = most
         .iter()
-        .try_fold(0_u64, |n, digit| {
-            n.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-        })
-        .ok_or(Reason::Malformed)?;
-    Ok((number, rest))
+        .fold(0_u64, |n, digit| n * 10 + u64::from(digit - b'0'));
+    let number = last.iter().try_fold(fits, |n, digit| {
+        n.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    });
+    Ok((number.ok_or(Reason::Malformed)?, rest))
 }
 
 /// A counter: decimal digits alone.
