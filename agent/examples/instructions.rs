@@ -152,13 +152,13 @@ fn made_up() -> [Page; 2] {
 fn page_of(spec: &'static Spec, devices: Vec<DeviceState>) -> Page {
     let mut snapshot = Snapshot::empty(AT);
     snapshot.collectors.retain(|c| !std::ptr::eq(c.spec, spec));
-    snapshot.collectors.push(CollectorState {
+    snapshot.collectors.push(Arc::new(CollectorState {
         spec,
         presence: Presence::Open,
         watcher: None,
         devices,
         late: Vec::new(),
-    });
+    }));
     Page {
         snapshot: Arc::new(snapshot),
         view: Arc::new(view()),

@@ -415,7 +415,8 @@ pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, 
 fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, w: &mut Writer<'_>) {
     let shown = w.shown();
     let takes = |c: &&CollectorState| shown.filter.takes(c.spec.name);
-    let all: Vec<&CollectorState> = snapshot.collectors.iter().filter(takes).collect();
+    let all = snapshot.collectors.iter().map(Arc::as_ref);
+    let all: Vec<&CollectorState> = all.filter(takes).collect();
     w.family(&COLLECTOR_UP, |f| {
         for c in &all {
             if let Some(up) = c.up(snapshot.at) {
@@ -438,7 +439,7 @@ fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, w: &mut Writer<'_>) {
     devices::render(snapshot.at, &all, w);
     w.family(&SERIES_DROPPED, |f| {
         for (page, dropped) in dropped {
-            let takes = |(c, _): &(&CollectorState, &Dropped)| shown.filter.takes(c.spec.name);
+            let takes = |(c, _): &(&Arc<CollectorState>, &Dropped)| shown.filter.takes(c.spec.name);
             for (c, d) in snapshot.collectors.iter().zip(*dropped).filter(takes) {
                 let counts = [("limit", d.over_limit), ("duplicate", d.duplicates)];
                 for (reason, n) in counts.into_iter().filter(|(_, n)| *n > 0) {

@@ -112,11 +112,7 @@ fn scenario(case: &Path) -> String {
 fn page_of(scenario: &str) -> String {
     let at = Duration::from_secs(1000);
     let mut snapshot = Snapshot::empty(at);
-    let collector = snapshot
-        .collectors
-        .iter_mut()
-        .find(|c| c.spec.name == "nvidia")
-        .unwrap();
+    let collector = snapshot.collector_mut("nvidia").unwrap();
     collector.presence = Presence::Open;
     collector.devices = devices(scenario, at);
     let mut view = view();

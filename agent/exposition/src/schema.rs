@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use collectors::{Alias, Metric, Spec, Tier, Unit};
 
@@ -100,7 +101,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    pub(super) fn fits(&self, collectors: &[CollectorState]) -> bool {
+    pub(super) fn fits(&self, collectors: &[Arc<CollectorState>]) -> bool {
         self.made_for.len() == collectors.len()
             && self
                 .made_for
@@ -110,7 +111,7 @@ impl Schema {
     }
 
     /// The page of that name; without one, our own.
-    pub(super) fn new(page: Option<&str>, collectors: &[CollectorState]) -> Self {
+    pub(super) fn new(page: Option<&str>, collectors: &[Arc<CollectorState>]) -> Self {
         let mut schema = Self::default();
         let mut places: HashMap<&'static str, usize> = HashMap::new();
         for (number, collector) in collectors.iter().enumerate() {
@@ -191,7 +192,7 @@ fn said(metric: &'static Metric, shape: Shape) -> header::Family<'static> {
 }
 
 /// The compatibility pages that these collectors fill.
-pub(super) fn pages(collectors: &[CollectorState]) -> Vec<&'static str> {
+pub(super) fn pages(collectors: &[Arc<CollectorState>]) -> Vec<&'static str> {
     let metrics = collectors.iter().flat_map(|c| c.spec.metrics);
     let mut pages: Vec<&str> = metrics.flat_map(|m| m.aliases).map(|a| a.page.as_str()).collect();
     pages.sort_unstable();

@@ -249,14 +249,25 @@ impl DeviceState {
 pub struct Readings {
     /// When they were taken together, as time since boot.
     pub at: Duration,
-    /// Collectors, in the order of [`collectors::COLLECTORS`].
-    pub collectors: Vec<CollectorState>,
+    /// Collectors, in the order of [`collectors::COLLECTORS`]. Snapshots share those that did not change.
+    pub collectors: Vec<Arc<CollectorState>>,
 }
 
 impl Readings {
     /// The state of one collector.
     pub fn collector(&self, name: &str) -> Option<&CollectorState> {
-        self.collectors.iter().find(|c| c.spec.name == name)
+        let found = self.collectors.iter().find(|c| c.spec.name == name);
+        found.map(Arc::as_ref)
+    }
+
+    /// As [`Self::collector`], to be changed.
+    pub fn collector_mut(&mut self, name: &str) -> Option<&mut CollectorState> {
+        self.collectors_mut().find(|c| c.spec.name == name)
+    }
+
+    /// The collectors, to be changed: one that another snapshot shares is copied first.
+    pub fn collectors_mut(&mut self) -> impl Iterator<Item = &mut CollectorState> {
+        self.collectors.iter_mut().map(Arc::make_mut)
     }
 
     /// Every shown series of one collector.
@@ -291,7 +302,7 @@ impl Readings {
 
     /// Every series that checks may judge.
     pub fn all_samples(&self) -> impl Iterator<Item = (&CollectorState, Sample<'_>)> {
-        let of = |c| CollectorState::samples(c, self.at).map(move |s| (c, s));
-        self.collectors.iter().flat_map(of)
+        let all = self.collectors.iter().map(Arc::as_ref);
+        all.flat_map(|c| CollectorState::samples(c, self.at).map(move |s| (c, s)))
     }
 }

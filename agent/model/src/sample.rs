@@ -131,13 +131,13 @@ pub fn device(name: &str, fill: impl FnOnce(&mut Block)) -> DeviceState {
 /// A snapshot of one collector with these devices.
 pub fn snapshot(devices: Vec<DeviceState>) -> Snapshot {
     let mut snapshot = Snapshot::empty(AT);
-    snapshot.collectors.push(CollectorState {
+    snapshot.collectors.push(Arc::new(CollectorState {
         spec: &SPEC,
         presence: Presence::Open,
         watcher: None,
         devices,
         late: Vec::new(),
-    });
+    }));
     snapshot
 }
 

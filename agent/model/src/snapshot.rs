@@ -94,7 +94,10 @@ impl Snapshot {
     /// A snapshot of these collectors and workers.
     pub fn new(at: Duration, collectors: Vec<CollectorState>, workers: Vec<WorkerState>) -> Self {
         Self {
-            readings: Readings { at, collectors },
+            readings: Readings {
+                at,
+                collectors: collectors.into_iter().map(Arc::new).collect(),
+            },
             workers,
             commands: Arc::default(),
             ownership: OnceLock::new(),

@@ -345,7 +345,8 @@ fn is_fresh(collector: &CollectorState, now: Duration, fresh: Duration) -> bool 
 fn of_domain(state: &mut Snapshot, domain: u16) -> impl Iterator<Item = &mut CollectorState> {
     let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
     let collectors = state.collectors.iter_mut();
-    collectors.filter(move |c| c.spec.domain.name == name)
+    let own = collectors.filter(move |c| c.spec.domain.name == name);
+    own.map(Arc::make_mut)
 }
 
 fn new_device(subject: Subject) -> DeviceState {

@@ -90,7 +90,7 @@ impl Node {
         self.tick += 1;
         let at = now(self.tick);
         let mut snapshot = Snapshot::empty(at.boottime);
-        for collector in &mut snapshot.collectors {
+        for collector in snapshot.collectors_mut() {
             collector.presence = Presence::NotHere;
             if collector.spec.name == "kernel_log" {
                 collector.presence = Presence::Open;
@@ -99,7 +99,7 @@ impl Node {
         }
         for runner in &mut self.runners {
             let name = runner.spec().name;
-            let collector = snapshot.collectors.iter_mut().find(|c| c.spec.name == name);
+            let collector = snapshot.collector_mut(name);
             let collector = collector.unwrap();
             collector.presence = Presence::Open;
             let devices = &mut collector.devices;

@@ -24,7 +24,7 @@ pub(crate) fn now(after: Duration) -> Now {
 /// Reads every collector once, as the workers would.
 pub(crate) fn snapshot(env: &Env, settings: &Settings, driver: Option<&Driver>, at: Duration) -> Snapshot {
     let mut snapshot = Snapshot::empty(at);
-    for (state, spec) in snapshot.collectors.iter_mut().zip(COLLECTORS.iter().copied()) {
+    for (state, spec) in snapshot.collectors_mut().zip(COLLECTORS.iter().copied()) {
         let settings = match driver {
             Some(driver) if spec.name == "nvidia" => spec.settings(&driver.settings()).unwrap(),
             _ => settings.of(spec.keys.iter().copied()),

@@ -156,11 +156,11 @@ fn a_plan_follows_the_layouts() {
     let mut shot = snapshot(vec![full("a"), full("b")]);
     let (first, _) = write(&mut encoder, &shot, Tier::Core);
     assert_eq!(write(&mut encoder, &shot, Tier::Core).0, first);
-    let devices = &mut shot.collectors.last_mut().unwrap().devices;
+    let devices = &mut shot.collectors_mut().last().unwrap().devices;
     devices.remove(0);
     let (second, _) = write(&mut encoder, &shot, Tier::Core);
     assert!(!second.contains("device=\"a\"") && second.contains("device=\"b\""));
-    let devices = &mut shot.collectors.last_mut().unwrap().devices;
+    let devices = &mut shot.collectors_mut().last().unwrap().devices;
     devices[0].values = Arc::new(vec![Value::U64(9), Value::U64(8)]);
     let (third, _) = write(&mut encoder, &shot, Tier::Core);
     assert!(third.contains("test_level{device=\"b\"} 9\n"));
@@ -318,9 +318,9 @@ fn read(readings: &[Vec<Value>], layouts: &mut Vec<Arc<Prepared>>) -> Snapshot {
     let other = CollectorState {
         spec: &MORE,
         devices: states.collect(),
-        ..first
+        ..CollectorState::clone(&first)
     };
-    shot.collectors.push(other);
+    shot.collectors.push(Arc::new(other));
     shot
 }
 

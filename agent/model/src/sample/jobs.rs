@@ -186,7 +186,7 @@ impl Node {
                 b.maybe_u64(&gpfs::OPERATIONS, &labels, self.files.map(|f| f[1] * times));
             }
         });
-        for collector in &mut snapshot.collectors {
+        for collector in snapshot.collectors_mut() {
             match collector.spec.name {
                 "lustre" => collector.devices.push(of_lustre.clone()),
                 "gpfs" => collector.devices.push(of_gpfs.clone()),
@@ -200,10 +200,10 @@ impl Node {
             }
         }
         snapshot.at = at;
-        let devices = snapshot.collectors.iter_mut().flat_map(|c| &mut c.devices);
+        let devices = snapshot.collectors_mut().flat_map(|c| &mut c.devices);
         devices.filter(|d| d.late.is_none()).for_each(|d| d.at = at);
         if self.is_new {
-            let slurm = snapshot.collectors.iter_mut().filter(|c| c.spec.name == "slurm");
+            let slurm = snapshot.collectors_mut().filter(|c| c.spec.name == "slurm");
             slurm
                 .flat_map(|c| &mut c.devices)
                 .for_each(|d| d.at = Duration::ZERO);

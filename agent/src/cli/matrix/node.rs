@@ -290,7 +290,7 @@ impl Node {
             .iter()
             .map(|(d, _)| DOMAINS[usize::from(*d)].name)
             .collect();
-        for collector in &mut snapshot.collectors {
+        for collector in snapshot.collectors_mut() {
             // One with a clock of its own runs in real time.
             let is_timed = matches!(collector.spec.cadence, Cadence::Every(_));
             if is_timed || !started.contains(&collector.spec.domain.name) {

@@ -61,7 +61,7 @@ mod tests {
     /// A page without incidents whose only collector has these devices.
     fn page_of(devices: Vec<DeviceState>) -> Page {
         let mut snapshot = snapshot(devices);
-        for collector in &mut snapshot.collectors {
+        for collector in snapshot.collectors_mut() {
             if collector.presence == Presence::Unknown {
                 collector.presence = Presence::NotHere;
             }

@@ -344,7 +344,7 @@ async fn errors_of_collectors_that_read_jobs_are_withheld() {
     let fake = Fake::new();
     let page = page_with_jobs(JobAccess::Own);
     let mut snapshot = Snapshot::clone(&page.snapshot);
-    for c in &mut snapshot.collectors {
+    for c in snapshot.collectors_mut() {
         c.presence = Presence::Failed("io".to_owned(), format!("{PATH}: Permission denied"));
     }
     *fake.page.lock().unwrap() = Arc::new(Page {

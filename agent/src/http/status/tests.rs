@@ -304,10 +304,10 @@ fn no_user_names_and_no_log_lines() {
         ..sample::device("a", |_| {})
     };
     let mut snapshot = sample::snapshot(vec![failed]);
-    for c in &mut snapshot.collectors {
+    for c in snapshot.collectors_mut() {
         c.watcher = Some(Err(("parse".to_owned(), secret())));
     }
-    snapshot.collectors.first_mut().unwrap().presence = Presence::Failed("io".to_owned(), secret());
+    snapshot.collectors_mut().next().unwrap().presence = Presence::Failed("io".to_owned(), secret());
     let mut facts = sample::page().facts;
     facts.operators = Arc::from([secret()]);
     let page = Page {
@@ -334,7 +334,7 @@ fn no_user_names_and_no_log_lines() {
 fn a_late_reading_of_a_job_has_no_path() {
     const PATH: &str = "/sys/fs/cgroup/memory/slurm/uid_1000/job_7/memory.usage_in_bytes";
     let mut snapshot = sample::snapshot(Vec::new());
-    for c in &mut snapshot.collectors {
+    for c in snapshot.collectors_mut() {
         let mut late = sample::late("c");
         late.late.as_mut().unwrap().task.as_mut().unwrap().call = format!("read {PATH}");
         (c.presence, c.devices) = (Presence::Open, vec![late]);

@@ -36,7 +36,7 @@ fn jobs(max: usize) -> Page {
     }
     let mut snapshot = node.snapshot(START + 20.0);
     let at = snapshot.at;
-    let tasks = snapshot.collectors.iter_mut().find(|c| c.spec.name == "tasks");
+    let tasks = snapshot.collector_mut("tasks");
     let tasks = tasks.expect("a collector of every node");
     tasks.presence = Presence::Open;
     // 10 is in this list only.

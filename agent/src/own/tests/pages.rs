@@ -174,11 +174,11 @@ fn two_collectors_fill_one_family_of_another_exporter() {
     let mut shot = snapshot(vec![traffic()]);
     let more = |name: &'static str| device(name, move |b| b.u64(&ELSEWHERE, &[name], 7));
     let first = shot.collectors.last().unwrap().clone();
-    shot.collectors.push(CollectorState {
+    shot.collectors.push(Arc::new(CollectorState {
         spec: &MORE,
         devices: vec![more("x"), more("y"), more("x")],
-        ..first
-    });
+        ..CollectorState::clone(&first)
+    }));
     let page = Page {
         snapshot: Arc::new(shot),
         ..sample::page()
@@ -229,7 +229,7 @@ fn labels_of_another_series_of_the_device_are_joined_and_only_what_is_asked_for_
     };
     let mut page = page_of(vec![device("a", Some("3")), device("b", None)]);
     let mut shot = Snapshot::clone(&page.snapshot);
-    shot.collectors.last_mut().unwrap().spec = &JOINED;
+    shot.collectors_mut().last().unwrap().spec = &JOINED;
     page.snapshot = Arc::new(shot);
     let (text, _) = other(&page, "", Format::Text);
     let samples: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
@@ -292,8 +292,7 @@ fn what_the_worker_refused_is_counted_too() {
 /// The page of node_exporter whose collector `rdma` is in this state.
 fn scrape(presence: Presence, devices: Vec<DeviceState>, query: &str) -> String {
     let mut snapshot = Snapshot::empty(sample::page().snapshot.at);
-    let mut collectors = snapshot.collectors.iter_mut();
-    let rdma = collectors.find(|c| c.spec.name == "rdma").unwrap();
+    let rdma = snapshot.collector_mut("rdma").unwrap();
     (rdma.presence, rdma.devices) = (presence, devices);
     let page = Page {
         snapshot: Arc::new(snapshot),

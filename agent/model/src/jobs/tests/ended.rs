@@ -129,7 +129,7 @@ fn an_epilog_of_which_nobody_knows_the_prolog_is_of_the_run_that_was_over_by_the
     take(&mut book, &node.with("9", &[]), START + 22.0);
     told(&mut book, 9, 9, START + 30.0);
     let mut stale = node.with("9", &[]).snapshot(START + 40.0);
-    let devices = stale.collectors.iter_mut().flat_map(|c| &mut c.devices);
+    let devices = stale.collectors_mut().flat_map(|c| &mut c.devices);
     devices.for_each(|d| d.at -= Duration::from_secs(15));
     book.take(&stale, &BTreeMap::new(), START + 40.0);
     assert_eq!(
@@ -166,7 +166,7 @@ fn a_job_whose_series_were_refused_has_not_ended_by_that() {
     let job = node.with("7", &["nvidia0"]);
     take(&mut book, &job, START);
     let mut cut = job.snapshot(START + 10.0);
-    let slurm = cut.collectors.iter_mut().filter(|c| c.spec.name == "slurm");
+    let slurm = cut.collectors_mut().filter(|c| c.spec.name == "slurm");
     for device in slurm.flat_map(|c| &mut c.devices) {
         (device.values, device.refused) = (Arc::default(), 9);
     }
