@@ -114,11 +114,20 @@ pub struct Block {
     changed: bool,
     /// One for each series of the layout.
     marks: Vec<Mark>,
+    /// That of the last value: the series of a device have the same first label.
+    first: Box<FirstLabel>,
     values: Vec<Value>,
     /// This block's share of its collector's series budget.
     share: DeviceShare,
     refused: u64,
     fault: Option<Fault>,
+}
+
+/// A label, and what marks begin with for it.
+#[derive(Clone, Debug, Default)]
+struct FirstLabel {
+    text: String,
+    begin: Option<u64>,
 }
 
 /// Why a reading with values is incomplete: the state of the device could not be read.
@@ -164,7 +173,23 @@ impl Block {
     /// Adds one value.
     pub fn push(&mut self, metric: &'static Metric, labels: &[&str], value: Value) {
         debug_assert_eq!(metric.slots(), 1, "{} is a histogram", metric.name);
-        self.put(Mark::of(metric, labels), metric, labels, 1, |_| value);
+        let mark = self.mark(metric, labels);
+        self.put(mark, metric, labels, 1, |_| value);
+    }
+
+    /// As [`Mark::of`].
+    fn mark(&mut self, metric: &'static Metric, labels: &[&str]) -> Mark {
+        let Some((label, others)) = labels.split_first() else {
+            return Mark::of(metric, labels);
+        };
+        let first = &mut self.first;
+        if first.text != *label {
+            first.text.clear();
+            first.text.push_str(label);
+            first.begin = None;
+        }
+        let begin = *first.begin.get_or_insert_with(|| Mark::begin(label));
+        Mark::after(begin, metric, others)
     }
 
     /// [`Self::push`] with the mark of this metric and these labels, kept since an earlier reading.
@@ -176,7 +201,8 @@ impl Block {
     /// Adds a histogram, or its absence.
     pub fn histogram(&mut self, metric: &'static Metric, labels: &[&str], seen: Option<Histogram<'_>>) {
         debug_assert!(metric.slots() > 1, "{} is no histogram", metric.name);
-        self.put(Mark::of(metric, labels), metric, labels, metric.slots(), |part| {
+        let mark = self.mark(metric, labels);
+        self.put(mark, metric, labels, metric.slots(), |part| {
             seen.map_or(Value::Absent, |h| h.value(part))
         });
     }
@@ -289,9 +315,21 @@ pub struct Mark(u64);
 impl Mark {
     /// The mark of a metric with these label values.
     pub fn of(metric: &'static Metric, labels: &[&str]) -> Self {
+        match labels.split_first() {
+            Some((label, others)) => Self::after(Self::begin(label), metric, others),
+            None => Self::after(0, metric, &[]),
+        }
+    }
+
+    /// The part of the first label.
+    fn begin(label: &str) -> u64 {
+        FixedState::default().hash_one(label)
+    }
+
+    fn after(begin: u64, metric: &'static Metric, others: &[&str]) -> Self {
         let mut hasher = FixedState::default().build_hasher();
-        ptr::from_ref(metric).addr().hash(&mut hasher);
-        for label in labels {
+        (begin, ptr::from_ref(metric).addr()).hash(&mut hasher);
+        for label in others {
             label.hash(&mut hasher);
         }
         Self(hasher.finish())

@@ -70,6 +70,33 @@ fn a_kept_mark_is_that_of_its_labels() {
     assert_ne!(Mark::of(&M, &["a"]), Mark::of(&H, &["a"]));
 }
 
+static TWO: Metric = Metric {
+    labels: &["l", "k"],
+    ..metric("two", Kind::Gauge)
+};
+
+#[test]
+fn marks_depend_on_every_label_whatever_came_before() {
+    let mut block = Block::default();
+    for labels in [
+        ["a", "b"],
+        ["a", "c"],
+        ["", "ab"],
+        ["ab", ""],
+        ["b", "a"],
+        ["a", "b"],
+    ] {
+        assert_eq!(block.mark(&TWO, &labels), Mark::of(&TWO, &labels), "{labels:?}");
+        assert_eq!(block.mark(&M, &labels[..1]), Mark::of(&M, &labels[..1]));
+    }
+    let all = [["a", "b"], ["a", "c"], ["", "ab"], ["ab", ""], ["b", "a"]];
+    for (at, one) in all.iter().enumerate() {
+        for other in &all[at + 1..] {
+            assert_ne!(Mark::of(&TWO, one), Mark::of(&TWO, other));
+        }
+    }
+}
+
 #[test]
 fn a_series_that_is_not_named_again_leaves_the_layout() {
     let mut block = Block::default();
