@@ -20,21 +20,19 @@ pub struct Gpu<'a> {
     pub pci: Option<PciAddress>,
     /// The time since boot of its reading.
     pub at: Duration,
-    /// By the address of their metric: checks ask for hundreds.
     samples: Vec<Sample<'a>>,
-}
-
-fn address(sample: &Sample<'_>) -> usize {
-    std::ptr::from_ref(sample.metric).addr()
+    /// The address of each one's metric, sorted, and its place: checks ask for hundreds.
+    order: Vec<(usize, usize)>,
 }
 
 impl<'a> Gpu<'a> {
     /// The series of a metric.
     pub fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
         let wanted = std::ptr::from_ref(metric).addr();
-        let first = self.samples.partition_point(|s| address(s) < wanted);
-        let from = self.samples.get(first..).unwrap_or_default();
-        from.iter().take_while(move |s| s.metric == metric)
+        let first = self.order.partition_point(|(address, _)| *address < wanted);
+        let from = self.order.get(first..).unwrap_or_default();
+        let own = from.iter().take_while(move |(address, _)| *address == wanted);
+        own.filter_map(|(_, place)| self.samples.get(*place))
     }
 
     /// The only series of a metric.
@@ -109,6 +107,7 @@ pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
             pci: None,
             at: snapshot.at.saturating_sub(sample.age),
             samples: Vec::new(),
+            order: Vec::new(),
         });
         if sample.metric == &m::INFO {
             gpu.pci = sample.label("pci").and_then(PciAddress::parse);
@@ -117,8 +116,9 @@ pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
     }
     let mut gpus: Vec<Gpu<'_>> = gpus.into_values().collect();
     for gpu in &mut gpus {
-        // Stable: those of one metric keep their order.
-        gpu.samples.sort_by_key(address);
+        let addresses = gpu.samples.iter().map(|s| std::ptr::from_ref(s.metric).addr());
+        gpu.order = addresses.zip(0..).collect();
+        gpu.order.sort_unstable();
     }
     gpus
 }
