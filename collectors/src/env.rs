@@ -48,6 +48,11 @@ impl Env {
         self.sysroot.join(absolute.trim_start_matches('/'))
     }
 
+    /// Whether files are on a disk: a tree in place of the kernel's own. There a file may be replaced by another of its name.
+    pub fn is_tree(&self) -> bool {
+        self.sysroot != Path::new("/")
+    }
+
     /// Whether live sources may be asked.
     pub fn is_live(&self) -> bool {
         self.recorded.is_none()

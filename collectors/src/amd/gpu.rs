@@ -16,6 +16,7 @@ use super::throttle::Throttle;
 use super::topology::{Partition, part};
 use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
+use crate::gpu::process::ProcessFiles;
 use crate::widened::Widened;
 use crate::{Block, Device, Error, Subject};
 
@@ -47,6 +48,7 @@ pub(super) struct AmdGpu {
     folders: Vec<GpuFiles>,
     files: GpuFiles,
     processes: Processes,
+    process_files: ProcessFiles,
     state: Arc<Mutex<GpuState>>,
     /// Not read since the list was read: it may have been divided or reset, so limits and modes may be others.
     is_new: bool,
@@ -68,6 +70,7 @@ impl AmdGpu {
             folders,
             files,
             processes,
+            process_files: ProcessFiles::default(),
             state,
             is_new: true,
         }
@@ -120,7 +123,7 @@ impl AmdGpu {
         self.page.push(&self.identity, self.partitions.len(), modes, out);
     }
 
-    fn read_all(&self, state: &mut GpuState, out: &mut Block) -> Result<(), Failure> {
+    fn read_all(&mut self, state: &mut GpuState, out: &mut Block) -> Result<(), Failure> {
         let (gpu, files) = (self.identity.gpu.as_str(), &self.files);
         let bytes = files.table()?;
         if self.is_new || state.limits_read.is_none_or(|at| at.elapsed() >= SLOWLY) {
@@ -156,7 +159,8 @@ impl AmdGpu {
         state.limits.push(gpu, out);
         self.push_partitions(state.limits.modes().0, out);
         state.ras.read(gpu, files, out);
-        self.processes.read(gpu, &self.partitions, out);
+        self.processes
+            .read(gpu, &self.partitions, &mut self.process_files, out);
         Ok(())
     }
 }

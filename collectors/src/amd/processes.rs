@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::topology::{Partition, part};
 use crate::gpu::metrics as m;
-use crate::gpu::process::{GpuProcess, ProcessTable};
+use crate::gpu::process::{GpuProcess, ProcessFiles, ProcessTable};
 use crate::sys::root;
 use crate::{Block, Env};
 
@@ -23,12 +23,18 @@ impl Processes {
     pub(super) fn new(env: &Env, is_served: bool) -> Self {
         Self {
             kfd: env.path("/sys/class/kfd/kfd/proc"),
-            table: ProcessTable::new(env.path("/proc"), is_served),
+            table: ProcessTable::new(env, is_served),
         }
     }
 
     /// Pushes the processes that have memory on one of the partitions.
-    pub(super) fn read(&self, gpu: &str, partitions: &[Partition], out: &mut Block) {
+    pub(super) fn read(
+        &self,
+        gpu: &str,
+        partitions: &[Partition],
+        files: &mut ProcessFiles,
+        out: &mut Block,
+    ) {
         let Some(pids) = root::list(&self.kfd).ok().flatten() else {
             return;
         };
@@ -57,9 +63,10 @@ impl Processes {
                     part: &part,
                     memory,
                 };
-                self.table.push(gpu, &found, out);
+                self.table.push(gpu, &found, files, out);
             }
         }
+        files.finish();
         out.u64(&m::PROCESSES, &[gpu], count);
     }
 }

@@ -44,7 +44,7 @@ impl OpenFiles {
     pub(super) fn new(env: &Env) -> Self {
         Self {
             budget: DescriptorBudget::of_process(),
-            on_disk: !env.is_live(),
+            on_disk: env.is_tree(),
         }
     }
 

@@ -314,6 +314,11 @@ fn what_every_reading_reads_stays_open() {
     for _ in 0..3 {
         assert_eq!(reading(), (0, reads));
     }
+    // Of a tree, a file may be replaced.
+    node.write("proc/meminfo.new", "MemTotal:  9 kB\n");
+    let proc = node.root.path().join("proc");
+    fs::rename(proc.join("meminfo.new"), proc.join("meminfo")).unwrap();
+    assert_eq!(reading(), (1, reads));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::limits::Limits;
 use super::simple;
 use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
+use crate::gpu::process::ProcessFiles;
 use crate::sys::nvml::Code;
 use crate::{Block, Device, Error, Subject};
 
@@ -38,6 +39,7 @@ pub(super) struct GpuState {
     /// The session of the handle.
     opened: u64,
     open: Option<Open>,
+    processes: ProcessFiles,
 }
 
 /// A GPU that the driver opened.
@@ -176,7 +178,13 @@ impl GpuState {
         simple::read(gpu, caller, &open.instances, out);
         open.limits.push(gpu, out);
         open.fields.push(gpu, caller, open.limits.ecc(), out);
-        simple::read_processes(gpu, caller, &open.instances, inventory, out);
+        simple::read_processes(
+            gpu,
+            caller,
+            &open.instances,
+            (inventory, &mut self.processes),
+            out,
+        );
         if let Some(profile) = &mut open.profile {
             profile.read(gpu, caller, &open.instances, out);
         }

@@ -1,12 +1,12 @@
 //! The GPUs as of the last scan. Scans write it; the GPUs' own threads read it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::gpu::GpuState;
 use super::settings::NvidiaSettings;
+use crate::Env;
 use crate::gpu::identity::Identity;
 use crate::gpu::process::ProcessTable;
 use crate::sys::nvml::{Code, Handle, Library};
@@ -56,11 +56,10 @@ impl Drop for Inside<'_> {
 }
 
 impl Inventory {
-    /// `proc`: the path of /proc.
-    pub(super) fn new(library: &'static Library, table: NvidiaSettings, proc: PathBuf) -> Self {
+    pub(super) fn new(library: &'static Library, table: NvidiaSettings, env: &Env) -> Self {
         Self {
             library,
-            processes: ProcessTable::new(proc, table.processes),
+            processes: ProcessTable::new(env, table.processes),
             table,
             entries: Mutex::default(),
             states: Mutex::default(),

@@ -78,7 +78,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         Err(code) => return Err(driver_error(code)),
     }
     let hostname = crate::gpu::identity::hostname(env);
-    let inventory = Arc::new(inventory::Inventory::new(library, table, env.path("/proc")));
+    let inventory = Arc::new(inventory::Inventory::new(library, table, env));
     let boot = boot::boot_id(env)?;
     let watcher = events::DriverEvents::new(Arc::clone(&inventory), boot.clone());
     Ok(Some(Source {

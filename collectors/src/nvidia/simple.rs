@@ -8,7 +8,7 @@ use super::inventory::Inventory;
 use super::limits::{CLOCKS, FASTEST, HOTTEST, small};
 use super::metrics as n;
 use crate::gpu::metrics as m;
-use crate::gpu::process::GpuProcess;
+use crate::gpu::process::{GpuProcess, ProcessFiles};
 use crate::sys::nvml::{Library, Memory};
 use crate::{Block, Metric, Value};
 
@@ -209,7 +209,7 @@ pub(super) fn read_processes(
     gpu: &str,
     caller: &mut Caller,
     instances: &Instances,
-    inventory: &Inventory,
+    (inventory, files): (&Inventory, &mut ProcessFiles),
     out: &mut Block,
 ) {
     let processes = caller.ask(("GetComputeRunningProcesses", 0), Library::processes);
@@ -230,8 +230,9 @@ pub(super) fn read_processes(
             part: part.unwrap_or(""),
             memory: found.memory,
         };
-        inventory.processes.push(gpu, &process, out);
+        inventory.processes.push(gpu, &process, files, out);
     }
+    files.finish();
 }
 
 /// The query variant for one instance.

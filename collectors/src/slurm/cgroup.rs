@@ -109,17 +109,15 @@ pub fn has_all_processes(proc: &Path) -> bool {
     }
 }
 
-/// The name of the job's folder of a process; outside of all jobs, `pod` and the uid of its pod; otherwise empty.
-/// `None`: unknown.
-pub fn folder_of(proc: &Path, pid: u32) -> Option<String> {
-    let text = root::read_lossy(&proc.join(format!("{pid}/cgroup"))).ok()??;
+/// The name of the job's folder in the text of `/proc/PID/cgroup`; outside of all jobs, `pod` and the uid of its pod; otherwise empty.
+pub fn folder_in(text: &str) -> String {
     // `5:devices:/slurm/uid_0/job_1`, `0::/system.slice/...`: any hierarchy in which Slurm has it.
     let path = |line: &'_ str| Some(line.splitn(3, ':').nth(2)?.to_owned());
     let paths = || text.lines().filter_map(path);
     // A pod that holds a slurmd has its jobs below it: their processes belong to the jobs.
     let job = paths().find_map(|path| Some(SlurmCgroup::of(&path)?.job.to_string()));
     let pod = || paths().find_map(|path| pod::of(&path));
-    Some(job.or_else(pod).unwrap_or_default())
+    job.or_else(pod).unwrap_or_default()
 }
 
 /// The node name of `[<node>_]slurmstepd.scope` (cgroup v2). `None`: another folder.

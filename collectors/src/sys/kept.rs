@@ -104,7 +104,7 @@ impl Kept {
         } else {
             pread(file, buffer)
         };
-        if matches!(result, Err(Errno::ENODEV | Errno::ESTALE | Errno::ENOENT)) {
+        if result.is_err_and(is_dead) {
             self.open = None;
             return None;
         }
@@ -119,11 +119,19 @@ impl Kept {
             .open(&self.path)
             .map_err(errno)?;
         let result = pread(&file, buffer);
-        if !matches!(result, Err(Errno::ENODEV | Errno::ESTALE | Errno::ENOENT)) {
+        if !result.is_err_and(is_dead) {
             self.open = self.budget.take().map(|permit| (file, permit));
         }
         result
     }
+}
+
+/// Whether what the file was about is gone. ESRCH: a process, in /proc.
+fn is_dead(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::ENODEV | Errno::ESTALE | Errno::ENOENT | Errno::ESRCH
+    )
 }
 
 fn pread(file: &File, buffer: &mut [u8]) -> Result<usize, Errno> {

@@ -172,7 +172,7 @@ fn node_and_state() -> (Node, Arc<inventory::Inventory>) {
     let settings = settings::NvidiaSettings::new(&SPEC.settings(&node.settings).unwrap()).unwrap();
     let library = Library::load(node.driver.library().to_str().unwrap()).unwrap();
     library.init().unwrap();
-    let inventory = Arc::new(inventory::Inventory::new(library, settings, env.path("/proc")));
+    let inventory = Arc::new(inventory::Inventory::new(library, settings, &env));
     let (kernel, boot) = (kernel::DriverFiles::new(&env), boot::boot_id(&env).unwrap());
     let devices = scan::Nvidia::new(kernel, String::new(), boot, Arc::clone(&inventory));
     let mut source = Source {

@@ -129,28 +129,21 @@ fn a_namespace_of_its_own_has_other_numbers_of_processes() {
 
 #[test]
 fn a_process_is_in_the_job_that_any_of_its_hierarchies_names() {
-    let dir = tempfile::tempdir().unwrap();
-    let bytes = |text: &[u8]| {
-        let file = testkit::tree::Entry::File(text.to_vec());
-        testkit::tree::put(&dir.path().join("500/cgroup"), &file).unwrap();
-        folder_of(dir.path(), 500)
-    };
-    let folder = |text: &str| bytes(text.as_bytes());
+    let folder = folder_in;
     let v1 = "5:devices:/slurm_n0/uid_1/job_2/step_batch/task_0\n0::/user.slice\n";
-    assert_eq!(folder(v1).as_deref(), Some("job_2"));
+    assert_eq!(folder(v1), "job_2");
     let v2 = "0::/system.slice/slurmstepd.scope/sFR5M7XZ5Z3000/step_0/user/task_0\n";
-    assert_eq!(folder(v2).as_deref(), Some("sFR5M7XZ5Z3000"));
-    assert_eq!(folder("0::/system.slice/docker-1.scope\n").as_deref(), Some(""));
+    assert_eq!(folder(v2), "sFR5M7XZ5Z3000");
+    assert_eq!(folder("0::/system.slice/docker-1.scope\n"), "");
     // A user names the cgroups below his own.
-    let named = b"0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/\xff\n";
-    assert_eq!(bytes(named).as_deref(), Some("job_7"));
+    let named = "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/\u{fffd}\n";
+    assert_eq!(folder(named), "job_7");
     let pod =
         "0::/kubepods.slice/kubepods-pod1a2b3c4d_0000_4000_8000_00000000abcd.slice/cri-containerd-7f.scope";
     let uid = "pod1a2b3c4d-0000-4000-8000-00000000abcd";
-    assert_eq!(folder(pod).as_deref(), Some(uid));
+    assert_eq!(folder(pod), uid);
     let slurmd_in_pod = format!("{pod}/system.slice/slurmstepd.scope/job_5/step_0/user/task_0");
-    assert_eq!(folder(&slurmd_in_pod).as_deref(), Some("job_5"));
-    assert_eq!(folder_of(dir.path(), 501), None);
+    assert_eq!(folder(&slurmd_in_pod), "job_5");
 }
 
 proptest! {
