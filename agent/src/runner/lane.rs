@@ -74,6 +74,8 @@ fn lock(folder: &Path, name: &str) -> Result<Option<Lock>, LaneError> {
 
 #[cfg(test)]
 mod tests {
+    use testkit::wait::{self, PATIENCE};
+
     use super::*;
 
     #[test]
@@ -84,7 +86,8 @@ mod tests {
         assert_eq!(enter("notify").unwrap_err(), LaneError::Busy("notify".to_owned()));
         let other = enter("nhc").unwrap();
         drop(first);
-        enter("notify").unwrap();
+        // Another test's fork holds a copy of the lock for a moment.
+        wait::until("the lane is left", PATIENCE, || Ok(enter("notify").ok())).unwrap();
         drop(other);
     }
 
@@ -101,8 +104,9 @@ mod tests {
         assert_eq!(enter("d").unwrap_err(), LaneError::Hung);
         assert_eq!(enter("a").unwrap_err(), LaneError::Busy("a".to_owned()));
         hung.pop();
-        enter("d").unwrap();
-        enter("c").unwrap();
+        for name in ["d", "c"] {
+            wait::until("a slot is free", PATIENCE, || Ok(enter(name).ok())).unwrap();
+        }
     }
 
     /// Each holds a free slot for a moment while it looks.

@@ -27,6 +27,20 @@ fn the_second_reading_is_one_read_and_sees_the_new_text() {
     assert_eq!(count::take(), (0, 1));
 }
 
+/// The kernel answers ESRCH for the files of a process that ended, also if another process has its number.
+#[test]
+fn the_file_of_an_ended_process_is_looked_for_by_its_path() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let path = PathBuf::from(format!("/proc/{}/cgroup", child.id()));
+    let mut kept = Kept::new(path, &DescriptorBudget::new(10), false);
+    text(&mut kept).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    count::take();
+    assert_eq!(text(&mut kept), Err(Errno::ENOENT));
+    assert_eq!(count::take(), (1, 1), "the open file, then its path");
+}
+
 #[test]
 fn a_dead_descriptor_is_opened_anew_once() {
     // Only a driver that leaves gives ENODEV; a removed file of a recorded tree is treated alike.
