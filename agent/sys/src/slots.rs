@@ -13,7 +13,14 @@ use super::trust::{self, Expected};
 /// A lock that this process holds until it is dropped, or ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is being started has a copy of the descriptor until its exec.
+        super::ignore(self.file.unlock());
+    }
 }
 
 /// Takes the lock of that file, in a folder of ours. `None`: another holder has it.
@@ -23,7 +30,7 @@ pub struct Lock {
 pub fn lock(path: &Path) -> io::Result<Option<Lock>> {
     let file = open(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(Lock { _file: file })),
+        Ok(()) => Ok(Some(Lock { file })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(e)) => Err(e),
     }
@@ -36,7 +43,7 @@ pub fn lock(path: &Path) -> io::Result<Option<Lock>> {
 pub fn wait(path: &Path) -> io::Result<Lock> {
     let file = open(path)?;
     file.lock()?;
-    Ok(Lock { _file: file })
+    Ok(Lock { file })
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -92,6 +99,17 @@ pub fn take(dir: &Path, name: &str) -> io::Result<WorkerSlots> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dropped_lock_is_free_also_if_a_copy_of_its_descriptor_is_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lane");
+        let first = lock(&path).unwrap().unwrap();
+        let _copy = first.file.try_clone().unwrap();
+        assert!(lock(&path).unwrap().is_none());
+        drop(first);
+        assert!(lock(&path).unwrap().is_some());
+    }
 
     #[test]
     fn two_processes_at_most_and_a_slot_is_free_when_its_holder_is_gone() {
