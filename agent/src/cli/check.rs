@@ -46,44 +46,58 @@ pub(super) struct CheckArgs {
 
 impl CheckArgs {
     #[cfg(feature = "testing")]
-    fn clock(&self) -> (Env, Duration) {
-        let env = Env {
+    fn env(&self) -> Env {
+        Env {
             boot_id: self.boot_id.clone(),
             ..Env::default()
-        };
-        let now = self
-            .boottime_ms
-            .map_or_else(boot::boottime, Duration::from_millis);
-        (env, now)
+        }
     }
 
     #[cfg(not(feature = "testing"))]
-    fn clock(&self) -> (Env, Duration) {
-        (Env::default(), boot::boottime())
+    fn env(&self) -> Env {
+        Env::default()
+    }
+
+    #[cfg(feature = "testing")]
+    fn now(&self) -> Duration {
+        self.boottime_ms
+            .map_or_else(boot::boottime, Duration::from_millis)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    fn now(&self) -> Duration {
+        boot::boottime()
     }
 }
 
 /// Prints the verdict and returns its exit code.
 pub(super) fn check(args: &CheckArgs) -> ExitCode {
     let path = dirs::to_read(args.run_dir.as_deref()).join(FILE);
-    let (env, now) = args.clock();
-    let judged = match (read(&path), boot::boot_id(&env)) {
-        (Ok(Some(text)), Ok(boot)) => judge(&text, &boot.0, now),
-        (Ok(None), _) => {
-            let text = format!(
-                "no verdict: {} does not exist; is the daemon running? (systemctl start nodewarden)",
-                path.display()
-            );
-            Judged::unknown(text)
-        }
-        (Err(error), _) => Judged::unknown(error.to_string()),
-        (_, Err(error)) => Judged::unknown(error.to_string()),
+    let judged = match boot::boot_id(&args.env()) {
+        Ok(boot) => judge_file(&path, &boot.0, || args.now()),
+        Err(error) => Judged::unknown(error.to_string()),
     };
     let (line, code) = match args.format {
         Format::Plain => judged.plain(),
         Format::Nagios => judged.nagios(),
     };
     screen::tell(&format!("{line}\n"), ExitCode::from(code))
+}
+
+/// Judges the verdict file. The clock is read after the file: a verdict that replaces another in between is not from the
+/// future.
+fn judge_file(path: &Path, boot: &str, now: impl FnOnce() -> Duration) -> Judged {
+    match read(path) {
+        Ok(Some(text)) => judge(&text, boot, now()),
+        Ok(None) => {
+            let text = format!(
+                "no verdict: {} does not exist; is the daemon running? (systemctl start nodewarden)",
+                path.display()
+            );
+            Judged::unknown(text)
+        }
+        Err(error) => Judged::unknown(error.to_string()),
+    }
 }
 
 /// The verdict at the time of the call.
@@ -263,6 +277,22 @@ mod tests {
         assert!(!old.contains("incidents"));
         let judged = judge(&old, "b", Duration::from_millis(11_000));
         assert_eq!((judged.health, judged.incidents), (Health::Healthy, Some(0)));
+    }
+
+    #[test]
+    fn a_verdict_that_replaces_another_during_the_call_is_not_from_the_future() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        std::fs::write(&path, verdict(Health::Healthy)).unwrap();
+        let judged = judge_file(&path, "b", || {
+            let newer = verdict(Health::Unhealthy).replace("10000", "12000");
+            std::fs::write(&path, newer).unwrap();
+            Duration::from_millis(11_000)
+        });
+        assert_eq!(
+            (judged.health, &*judged.text),
+            (Health::Healthy, "all good (age 1s)")
+        );
     }
 
     #[test]
