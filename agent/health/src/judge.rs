@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Now;
 use super::reads::gpu::Gpu;
+use super::reads::group::Group;
 use super::reads::host::Host;
 use super::reads::known::Known;
 use super::reads::port::Port;
@@ -21,6 +22,8 @@ pub struct Judge<'a> {
     pub host: &'a Host,
     /// The RDMA ports of physical functions, parsed once for all checks.
     pub ports: &'a [Port<'a>],
+    /// Those of them that were ever in use, by what they have in common, made once for all checks.
+    pub groups: &'a [Group<'a>],
     /// Ports and adapters of this snapshot and of earlier ones.
     pub known: &'a Known,
     /// The GPUs that a driver reports, parsed once for all checks.

@@ -1,16 +1,17 @@
 //! Error counters of RDMA ports: how often each grew, alone or together with most of its peers.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use collectors::{Metric, Subject};
 
-use super::rdma_group::{ENOUGH, Fabric, Group, groups};
 use super::{Check, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::{Counters, Times, Unchanged, Watched};
 use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::group::{ENOUGH, Fabric, Group};
 use crate::reads::port::{Link, Port, number};
 use crate::trail::Trails;
 use model::snapshot::Sample;
@@ -127,37 +128,37 @@ impl Watch for Growth {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let row = self.row;
         let settled = judge.since_boot() >= row.grace;
-        let seen: BTreeMap<&str, Seen<'_>> = judge
+        let mut seen: BTreeMap<&str, Seen<'a>> = judge
             .ports
             .iter()
             .map(|port| (port.id.as_str(), self.remember(judge, port, settled)))
             .collect();
         let now_ms = judge.now_ms();
         let mut judged = Vec::new();
-        let mut fabrics: BTreeMap<Fabric, Vec<Grown<'_>>> = BTreeMap::new();
-        for group in groups(judge) {
+        let mut fabrics: BTreeMap<&Fabric, Vec<Rc<Grown<'a>>>> = BTreeMap::new();
+        for group in judge.groups {
             for port in &group.ports {
-                let Some(seen) = seen.get(port.id.as_str()) else {
+                let Some(seen) = seen.remove(port.id.as_str()) else {
                     continue;
                 };
-                let times = Grown::of(&self.times, row, &group, port, seen, now_ms);
+                let times = Rc::new(Grown::of(&self.times, row, group, port, seen, now_ms));
                 for rule in row.rules {
                     let reading = times.reading(times.of_rule(rule), rule, now_ms);
-                    let finding = finding(row, rule, &group, port, &times, now_ms);
+                    let of = Rc::clone(&times);
                     judged.push(Judged {
                         key: format!("{} {}", key(row, port), rule.of).trim_end().to_owned(),
                         subject: port.subject(),
                         reading,
-                        at: seen.at.unwrap_or(port.at),
+                        at: times.seen.at.unwrap_or(port.at),
                         pace: &PACE,
-                        finding: Box::new(move |_| finding),
+                        finding: Box::new(move |_| finding(row, rule, group, &of, now_ms)),
                     });
                 }
-                fabrics.entry(group.fabric.clone()).or_default().push(times);
+                fabrics.entry(&group.fabric).or_default().push(times);
             }
         }
         for (fabric, times) in fabrics {
-            judged.extend(together(row, &fabric, &times, now_ms));
+            judged.extend(together(row, fabric, times, now_ms));
         }
         judged
     }
@@ -279,9 +280,9 @@ fn within(times: &[u64], window: u64, now_ms: u64) -> usize {
 }
 
 /// The times at which the counters of one port grew.
-struct Grown<'s> {
-    seen: &'s Seen<'s>,
-    name: String,
+struct Grown<'a> {
+    port: &'a Port<'a>,
+    seen: Seen<'a>,
     own: Vec<u64>,
     /// Growth that most peers share.
     shared: Vec<u64>,
@@ -289,17 +290,17 @@ struct Grown<'s> {
     alone: Vec<u64>,
     /// A counter is saturated, or one that grew is gone: the absence of growth is unproven.
     blind: bool,
-    /// The evidence of each counter that grew, and the times.
-    lines: Vec<(String, Vec<u64>)>,
+    /// Each counter that grew, and the times.
+    lines: Vec<(Line<'a>, Vec<u64>)>,
 }
 
-impl<'s> Grown<'s> {
+impl<'a> Grown<'a> {
     fn of(
         times: &Times,
         row: &Counted,
-        group: &Group<'_, '_>,
-        port: &Port<'_>,
-        seen: &'s Seen<'s>,
+        group: &Group<'_>,
+        port: &'a Port<'a>,
+        seen: Seen<'a>,
         now_ms: u64,
     ) -> Self {
         let rules = row.rules.iter();
@@ -313,17 +314,17 @@ impl<'s> Grown<'s> {
         };
         let is_shared = |at: &u64| peers.len() + 1 >= ENOUGH && with(*at) * 2 > peers.len();
         let mut found = Self {
+            port,
+            blind: seen.is_full,
             seen,
-            name: port.name.clone(),
             own: Vec::new(),
             shared: Vec::new(),
             alone: Vec::new(),
-            blind: seen.is_full,
             lines: Vec::new(),
         };
         for (name, times) in times.of_device(&port.id, window, now_ms) {
-            match seen.counters.get(name) {
-                Some(line) => found.lines.push((line.text(), times.clone())),
+            match found.seen.counters.get(name) {
+                Some(line) => found.lines.push((*line, times.clone())),
                 None => found.blind = true,
             }
             let (shared, own): (Vec<u64>, Vec<u64>) = times.into_iter().partition(is_shared);
@@ -351,9 +352,9 @@ impl<'s> Grown<'s> {
 
     /// The evidence of each counter with growth within a rule's window.
     fn lines(&self, rule: &Rule, now_ms: u64) -> Vec<String> {
-        let line = |(line, times): &(String, Vec<u64>)| {
+        let line = |(line, times): &(Line<'_>, Vec<u64>)| {
             let count = within(times, rule.window_ms, now_ms);
-            (count > 0).then(|| format!("{line}, grew in {count} readings"))
+            (count > 0).then(|| format!("{}, grew in {count} readings", line.text()))
         };
         self.lines.iter().filter_map(line).collect()
     }
@@ -373,14 +374,8 @@ impl<'s> Grown<'s> {
     }
 }
 
-fn finding(
-    row: &Counted,
-    rule: &Rule,
-    group: &Group<'_, '_>,
-    port: &Port<'_>,
-    times: &Grown<'_>,
-    now_ms: u64,
-) -> Finding {
+fn finding(row: &Counted, rule: &Rule, group: &Group<'_>, times: &Grown<'_>, now_ms: u64) -> Finding {
+    let port = times.port;
     let has_peers = group.ports.len() >= ENOUGH;
     let own = times.of_rule(rule);
     let latest = own.last().map_or(0, |at| now_ms.saturating_sub(*at) / 1000);
@@ -408,8 +403,8 @@ fn finding(
 /// The groups of one fabric together.
 fn together<'a>(
     row: &'static Counted,
-    fabric: &Fabric,
-    times: &[Grown<'_>],
+    fabric: &'a Fabric,
+    times: Vec<Rc<Grown<'a>>>,
     now_ms: u64,
 ) -> Option<Judged<'a>> {
     let rule = row.rules.first()?;
@@ -422,12 +417,29 @@ fn together<'a>(
         (Reading::Unknown, _) | (_, Reading::Unknown) => Reading::Unknown,
         (Reading::Good, Reading::Good) => Reading::Good,
     });
+    Some(Judged {
+        key: format!("{} together {}", row.check.id, fabric.key()),
+        subject: Subject::node(),
+        reading,
+        at,
+        pace: &PACE,
+        finding: Box::new(move |_| finding_of_most(row, rule, fabric, &times, now_ms)),
+    })
+}
+
+fn finding_of_most(
+    row: &Counted,
+    rule: &Rule,
+    fabric: &Fabric,
+    times: &[Rc<Grown<'_>>],
+    now_ms: u64,
+) -> Finding {
     let with = times.iter().filter(|t| !t.shared.is_empty());
-    let names: Vec<&str> = with.clone().map(|t| t.name.as_str()).collect();
+    let names: Vec<&str> = with.clone().map(|t| t.port.name.as_str()).collect();
     let line = with
         .clone()
         .find_map(|t| t.lines(rule, now_ms).into_iter().next());
-    let finding = Finding {
+    Finding {
         detail: format!("{} of most {fabric} together", row.together),
         rank: Rank::Shared(rule.of),
         remedy: Remedy::Inspect,
@@ -441,13 +453,5 @@ fn together<'a>(
             names.join(" ")
         ),
         ..Finding::of_condition(row.check.id, Subject::node())
-    };
-    Some(Judged {
-        key: format!("{} together {}", row.check.id, fabric.key()),
-        subject: Subject::node(),
-        reading,
-        at,
-        pace: &PACE,
-        finding: Box::new(move |_| finding),
-    })
+    }
 }

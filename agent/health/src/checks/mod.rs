@@ -49,7 +49,6 @@ pub mod rdma_bit_errors;
 pub mod rdma_cnp_ignored;
 pub mod rdma_configuration;
 pub mod rdma_firmware_timeout;
-mod rdma_group;
 pub mod rdma_link_integrity;
 pub mod rdma_lossless_loss;
 pub mod rdma_missing;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use collectors::Subject;
 
 use super::Check;
-use super::rdma_group::{Fabric, Fault, Group, fault, groups};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading, Run};
 use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::Judge;
+use crate::reads::group::{Fabric, Fault, Group, fault};
 use crate::reads::port::Port;
 
 /// The reading of one port for a condition.
@@ -25,6 +25,7 @@ pub(super) struct Opinion {
 }
 
 /// A check of each port, compared with its peers.
+#[derive(Clone, Copy)]
 pub(super) struct Weighed {
     pub check: &'static Check,
     /// Distinguishes several conditions of one check; empty for a single one.
@@ -59,15 +60,15 @@ pub(super) fn weigh<'a>(
     judge: &Judge<'a>,
     voices: &mut Voices,
     row: &Weighed,
-    mut opinion: impl FnMut(&Port<'a>, &Group<'_, 'a>) -> Option<Opinion>,
+    mut opinion: impl FnMut(&Port<'a>, &Group<'a>) -> Option<Opinion>,
 ) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
-    let mut fabrics: BTreeMap<Fabric, Together> = BTreeMap::new();
-    for group in groups(judge) {
-        let opinions: Vec<(&Port<'_>, Opinion)> = group
+    let mut fabrics: BTreeMap<&Fabric, Together> = BTreeMap::new();
+    for group in judge.groups {
+        let opinions: Vec<(&'a Port<'a>, Opinion)> = group
             .ports
             .iter()
-            .filter_map(|port| Some((*port, opinion(port, &group)?)))
+            .filter_map(|port| Some((*port, opinion(port, group)?)))
             .collect();
         // An unknown port is not a faulty one.
         let seen = opinions.len();
@@ -79,15 +80,15 @@ pub(super) fn weigh<'a>(
             voices.put(voice.clone(), ());
         }
         if seen > 0 || voices.get(&voice).is_some() {
-            let fabric = fabrics.entry(group.fabric.clone()).or_default();
+            let fabric = fabrics.entry(&group.fabric).or_default();
             fabric.add(whose, &opinions);
         }
         for (port, opinion) in opinions {
-            judged.push(alone(row, port, opinion, whose, (bad, seen)));
+            judged.push(alone(*row, port, opinion, whose, (bad, seen)));
         }
     }
     for (fabric, together) in fabrics {
-        judged.extend(together.judged(row, &fabric));
+        judged.extend(together.judged(*row, fabric));
     }
     judged
 }
@@ -97,29 +98,19 @@ fn key(row: &Weighed, of: &str) -> String {
     key.trim_end().to_owned()
 }
 
-fn of_run<'a>(key: String, row: &Weighed, reading: Reading, at: Duration, finding: Finding) -> Judged<'a> {
-    Judged {
-        key,
-        subject: finding.subject.clone(),
-        reading,
-        at,
-        pace: row.pace,
-        finding: Box::new(move |run: Run| Finding {
-            evidence: format!(
-                "{} readings over {} s: {}",
-                run.readings,
-                run.span.as_secs(),
-                finding.evidence
-            ),
-            ..finding
-        }),
-    }
+/// The evidence of a finding begins with its readings.
+fn of_run(run: Run, evidence: &str) -> String {
+    format!(
+        "{} readings over {} s: {evidence}",
+        run.readings,
+        run.span.as_secs()
+    )
 }
 
 /// One port.
 fn alone<'a>(
-    row: &Weighed,
-    port: &Port<'_>,
+    row: Weighed,
+    port: &'a Port<'a>,
     opinion: Opinion,
     whose: Fault,
     (bad, seen): (usize, usize),
@@ -129,21 +120,31 @@ fn alone<'a>(
         (reading, _) => reading,
     };
     let has_peers = whose == Fault::Node;
-    let finding = Finding {
+    let finding = move |run: Run| Finding {
         pci: port.pci.clone(),
         detail: format!("{}{}", opinion.detail, port.place()),
         rank: Rank::Of(row.of),
         remedy: Remedy::Inspect,
         drains: row.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
-        evidence: format!(
-            "{}; {}: {bad} of {seen} ports of its group are affected",
-            opinion.evidence,
-            port.whereabouts()
+        evidence: of_run(
+            run,
+            &format!(
+                "{}; {}: {bad} of {seen} ports of its group are affected",
+                opinion.evidence,
+                port.whereabouts()
+            ),
         ),
         ..Finding::of_condition(row.check.id, port.subject())
     };
-    of_run(key(row, &port.id), row, reading, opinion.at, finding)
+    Judged {
+        key: key(&row, &port.id),
+        subject: port.subject(),
+        reading,
+        at: opinion.at,
+        pace: row.pace,
+        finding: Box::new(finding),
+    }
 }
 
 /// The groups of one fabric.
@@ -175,7 +176,7 @@ impl Together {
         }
     }
 
-    fn judged<'a>(self, row: &Weighed, fabric: &Fabric) -> Option<Judged<'a>> {
+    fn judged<'a>(self, row: Weighed, fabric: &'a Fabric) -> Option<Judged<'a>> {
         let at = self.at?;
         let reading = if self.faults.contains(&Fault::Shared) {
             Reading::Bad
@@ -184,33 +185,37 @@ impl Together {
         } else {
             Reading::Unknown
         };
-        let what = match row.aspect {
-            "" => row.together.to_owned(),
-            aspect => format!("{} ({aspect})", row.together),
+        let aspect = match row.aspect {
+            "" => String::new(),
+            aspect => format!(" ({aspect})"),
         };
-        let finding = Finding {
-            detail: format!("{what} of most {fabric} together"),
+        let finding = move |run: Run| Finding {
+            detail: format!("{}{aspect} of most {fabric} together", row.together),
             rank: Rank::Shared(row.of),
             remedy: Remedy::Inspect,
             drains: row.acts && row.whose == Whose::Node,
             joins: Joins::Opens,
-            evidence: format!(
-                "{}; {}: {}",
-                self.line.unwrap_or_default(),
-                match row.whose {
-                    Whose::Fabric => "shared (switch, fabric), so it never drains",
-                    Whose::Node => "of the node, not of one port",
-                },
-                self.names.join(" ")
+            evidence: of_run(
+                run,
+                &format!(
+                    "{}; {}: {}",
+                    self.line.unwrap_or_default(),
+                    match row.whose {
+                        Whose::Fabric => "shared (switch, fabric), so it never drains",
+                        Whose::Node => "of the node, not of one port",
+                    },
+                    self.names.join(" ")
+                ),
             ),
             ..Finding::of_condition(row.check.id, Subject::node())
         };
-        Some(of_run(
-            key(row, &format!("together {}", fabric.key())),
-            row,
+        Some(Judged {
+            key: key(&row, &format!("together {}", fabric.key())),
+            subject: Subject::node(),
             reading,
             at,
-            finding,
-        ))
+            pace: row.pace,
+            finding: Box::new(finding),
+        })
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
-use super::rdma_group::{Fabric, Fault, Group, groups};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading, Run};
 use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::group::{Fabric, Fault, Group};
 use crate::reads::port::{Link, Port, number};
 
 /// The row.
@@ -45,20 +45,19 @@ static PACE: Pace = Pace {
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
-    let groups = groups(judge);
-    let mut fabrics: BTreeMap<&Fabric, Vec<&Group<'_, '_>>> = BTreeMap::new();
-    for group in &groups {
+    let mut fabrics: BTreeMap<&Fabric, Vec<&Group<'_>>> = BTreeMap::new();
+    for group in judge.groups {
         judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));
         fabrics.entry(&group.fabric).or_default().push(group);
     }
     for (fabric, groups) in fabrics {
-        judged.extend(together(fabric, &groups, settled));
+        judged.extend(together(fabric, groups, settled));
     }
     judged
 }
 
 /// One port.
-fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a> {
+fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<'a> {
     let fault = group.fault();
     let reading = match (port.link(), fault) {
         _ if !settled => Reading::Unknown,
@@ -68,6 +67,13 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
             Reading::Unknown
         }
     };
+    let key = format!("{} {}", CHECK.id, port.id);
+    judge_of(key, port.subject(), reading, port.at, move || {
+        finding(group, port, fault)
+    })
+}
+
+fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
     let interface = port.one(&NETDEV_UP).filter(|s| number(Some(s)) == Some(0));
     let what = match (port.has_link(), interface) {
         (false, _) => "link down",
@@ -88,7 +94,7 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
     .into_iter()
     .flatten()
     .collect();
-    let finding = Finding {
+    Finding {
         pci: port.pci.clone(),
         detail: format!("{what}{}", port.place()),
         remedy: Remedy::Inspect,
@@ -96,12 +102,11 @@ fn alone<'a>(group: &Group<'_, '_>, port: &Port<'_>, settled: bool) -> Judged<'a
         joins: Joins::Opens,
         evidence: lines.join("; "),
         ..Finding::of_condition(CHECK.id, port.subject())
-    };
-    judge_of(format!("{} {}", CHECK.id, port.id), reading, port.at, finding)
+    }
 }
 
 /// The groups of one fabric together. Its key has no rates, names or members: they change.
-fn together<'a>(fabric: &Fabric, groups: &[&Group<'_, '_>], settled: bool) -> Option<Judged<'a>> {
+fn together<'a>(fabric: &'a Fabric, groups: Vec<&'a Group<'a>>, settled: bool) -> Option<Judged<'a>> {
     // An unreadable port must not delay the others.
     let seen = |p: &&&Port<'_>| matches!(p.link(), Link::Up | Link::Down);
     let ports = groups.iter().flat_map(|g| &g.ports);
@@ -113,13 +118,21 @@ fn together<'a>(fabric: &Fabric, groups: &[&Group<'_, '_>], settled: bool) -> Op
         () if groups.iter().all(|g| g.fault() == Fault::Node || g.is_up()) => Reading::Good,
         () => Reading::Unknown,
     };
+    let key = format!("{} together {}", CHECK.id, fabric.key());
+    Some(judge_of(key, Subject::node(), reading, at, move || {
+        finding_of_most(fabric, &groups)
+    }))
+}
+
+fn finding_of_most(fabric: &Fabric, groups: &[&Group<'_>]) -> Finding {
+    let of_fault = |fault: Fault| groups.iter().filter(move |g| g.fault() == fault);
     let shared: Vec<String> = of_fault(Fault::Shared).map(|g| g.words()).collect();
     let down: Vec<&str> = of_fault(Fault::Shared)
         .flat_map(|g| &g.ports)
         .filter(|p| p.link() == Link::Down)
         .map(|p| p.name.as_str())
         .collect();
-    let finding = Finding {
+    Finding {
         detail: format!("most {fabric} down together"),
         rank: Rank::Shared(""),
         remedy: Remedy::Inspect,
@@ -131,19 +144,25 @@ fn together<'a>(fabric: &Fabric, groups: &[&Group<'_, '_>], settled: bool) -> Op
             down.join(" ")
         ),
         ..Finding::of_condition(CHECK.id, Subject::node())
-    };
-    let key = format!("{} together {}", CHECK.id, fabric.key());
-    Some(judge_of(key, reading, at, finding))
+    }
 }
 
-fn judge_of<'a>(key: String, reading: Reading, at: Duration, mut finding: Finding) -> Judged<'a> {
+/// `finding`: made if the condition changes, most never do.
+fn judge_of<'a>(
+    key: String,
+    subject: Subject,
+    reading: Reading,
+    at: Duration,
+    finding: impl FnOnce() -> Finding + 'a,
+) -> Judged<'a> {
     Judged {
         key,
-        subject: finding.subject.clone(),
+        subject,
         reading,
         at,
         pace: &PACE,
         finding: Box::new(move |run: Run| {
+            let mut finding = finding();
             finding.evidence = format!(
                 "{} readings over {} s: {}",
                 run.readings,

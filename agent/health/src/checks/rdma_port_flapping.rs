@@ -6,12 +6,12 @@ use std::time::Duration;
 use collectors::SubjectKind;
 
 use super::growth::{TOGETHER_MS, is_with};
-use super::rdma_group::{Group, groups};
 use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::{Counters, Levels, Times, Watched};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::group::Group;
 use crate::reads::port::{Link, Port, number};
 use model::snapshot::Sample;
 
@@ -85,22 +85,21 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     state.remember(judge, settled);
     let watched_ms = u64::try_from(judge.since_start.as_millis()).unwrap_or(u64::MAX);
     let mut judged = Vec::new();
-    for group in groups(judge) {
+    for group in judge.groups {
         for port in &group.ports {
-            let falls = Falls::of(&state.falls, &group, port, now_ms);
+            let falls = Falls::of(&state.falls, group, port, now_ms);
             let reading = if settled {
                 falls.reading(port, now_ms, watched_ms)
             } else {
                 Reading::Unknown
             };
-            let finding = finding(port, &group, &falls);
             judged.push(Judged {
                 key: key(port),
                 subject: port.subject(),
                 reading,
                 at: port.at,
                 pace: &PACE,
-                finding: Box::new(move |_| finding),
+                finding: Box::new(move |_| finding(port, group, &falls)),
             });
         }
     }
@@ -151,7 +150,7 @@ struct Falls {
 }
 
 impl Falls {
-    fn of(times: &Times, group: &Group<'_, '_>, port: &Port<'_>, now_ms: u64) -> Self {
+    fn of(times: &Times, group: &Group<'_>, port: &Port<'_>, now_ms: u64) -> Self {
         // A longer window for peers: a shared interruption stays shared until it is dropped.
         let (_, longest) = COUNTED;
         let peers: Vec<Vec<(u64, u64)>> =
@@ -210,7 +209,7 @@ impl Falls {
     }
 }
 
-fn finding(port: &Port<'_>, group: &Group<'_, '_>, falls: &Falls) -> Finding {
+fn finding(port: &Port<'_>, group: &Group<'_>, falls: &Falls) -> Finding {
     let [link, carrier, seen] = falls.own;
     let counter = |sample: &Option<Sample<'_>>, count: usize| {
         let sample = sample.as_ref().filter(|_| count > 0)?;

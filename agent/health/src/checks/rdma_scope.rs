@@ -4,7 +4,6 @@
 use collectors::{Subject, SubjectKind};
 
 use super::Check;
-use super::rdma_group::groups;
 use crate::condition::{Judged, Reading, USUAL, device_of};
 use crate::finding::Finding;
 use crate::judge::Judge;
@@ -37,7 +36,7 @@ pub(crate) fn limit<'a>(
         .chain(absent)
         .filter_map(|(id, name)| (!rdma.is_about(name)).then_some(id))
         .collect();
-    let fabrics: Vec<String> = groups(judge).iter().map(|g| g.fabric.key()).collect();
+    let fabrics: Vec<String> = judge.groups.iter().map(|g| g.fabric.key()).collect();
     let is_over = |key: &str| match key.split_once(" together ") {
         Some((_, of)) => !fabrics.iter().any(|fabric| of.starts_with(fabric)),
         None => excluded.contains(&device_of(check.id, key)),

@@ -7,8 +7,8 @@ use collectors::ethernet::metrics::{DCQCN_ENABLED, FEC_MODE, PFC_ENABLED, PORT_M
 use collectors::rdma::metrics::{DEVICE_INFO, PORT_RATE, ROCE_NCCL_GID_INFO, ROCE_V2_GIDS};
 use collectors::{Metric, PciAddress};
 
-use super::rdma_group::ENOUGH;
 use crate::reads::equal;
+use crate::reads::group::ENOUGH;
 use crate::reads::port::{Link, Port, number};
 use crate::settings::Rdma;
 

@@ -7,6 +7,7 @@ use super::Engine;
 use crate::Input;
 use crate::checks::Heard;
 use crate::reads::gpu::gpus;
+use crate::reads::group::groups;
 use crate::reads::host::Host;
 use crate::reads::port::ports;
 use model::derive::affinity::nearest;
@@ -223,7 +224,8 @@ impl Engine {
         let (ports, changed) = ports(snapshot, &host, &mut self.state.known);
         self.out.dirty |= changed;
         let gpus = gpus(snapshot, &self.state.inventory);
-        self.judge(snapshot, &host, (&ports, &gpus), bus_is_new);
+        let groups = groups(&ports, &self.state.known, &self.policy.site.settings.rdma);
+        self.judge(snapshot, &host, (&ports, &groups, &gpus), bus_is_new);
         let now = self.now.boottime;
         self.log.snapshot(self.sight.log(), now);
         // The same fault may have occurred in the new boot: first read its log, and wait for the fault to appear.

@@ -12,6 +12,7 @@ use crate::condition::{Turn, device_of};
 use crate::incident::{Incident, Status};
 use crate::judge::{Judge, Keep};
 use crate::reads::gpu::Gpu;
+use crate::reads::group::Group;
 use crate::reads::host::Host;
 use crate::reads::port::Port;
 use model::snapshot::Snapshot;
@@ -22,7 +23,7 @@ impl Engine {
         &mut self,
         snapshot: &Snapshot,
         host: &Host,
-        (ports, gpus): (&[Port<'_>], &[Gpu<'_>]),
+        (ports, groups, gpus): (&[Port<'_>], &[Group<'_>], &[Gpu<'_>]),
         bus_is_new: bool,
     ) {
         let keep = Cell::new(Keep::Same);
@@ -31,6 +32,7 @@ impl Engine {
             snapshot,
             host,
             ports,
+            groups,
             known: &self.state.known,
             gpus,
             site: &self.policy.site,

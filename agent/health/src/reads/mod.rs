@@ -1,6 +1,7 @@
 //! Parsed snapshots, shared by all checks.
 
 pub mod gpu;
+pub(crate) mod group;
 pub mod host;
 pub mod known;
 pub(crate) mod mounts;

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::judge::Judge;
-use crate::reads::port::{Link, Port};
+use super::known::Known;
+use super::port::{Link, Port};
+use crate::settings::Rdma;
 
 /// The least size of a group that attributes a fault.
-pub(super) const ENOUGH: usize = 4;
+pub(crate) const ENOUGH: usize = 4;
 
 /// The attribution of a fault of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// At least half of the group is up: cable, transceiver or adapter of this node.
     Node,
     /// Most of the group is down: a switch, or the subnet manager.
@@ -25,7 +26,7 @@ pub(super) enum Fault {
 /// What ports of a node have in common that fail together: link layer, driver, and whether the site says that they are
 /// of the storage fabric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Fabric {
+pub(crate) struct Fabric {
     layer: String,
     driver: String,
     is_storage: bool,
@@ -33,7 +34,7 @@ pub(super) struct Fabric {
 
 impl Fabric {
     /// Its part of a condition's key. Records hold it.
-    pub(super) fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let storage = if self.is_storage { "storage: " } else { "" };
         format!("{storage}{} {}", self.layer, self.driver)
     }
@@ -49,26 +50,24 @@ impl fmt::Display for Fabric {
 
 /// Ports of one fabric and rate that were ever in use.
 #[derive(Debug)]
-pub(super) struct Group<'p, 'a> {
-    pub fabric: Fabric,
+pub struct Group<'a> {
+    pub(crate) fabric: Fabric,
     /// The highest rate of its ports, in bytes per second; 0: unknown.
     rate: u64,
     /// The ports in the snapshot.
-    pub ports: Vec<&'p Port<'a>>,
+    pub(crate) ports: Vec<&'a Port<'a>>,
     /// The number of ports, including absent ones.
     members: usize,
     /// The ids of the ports that are not in the snapshot.
-    pub absent: Vec<String>,
+    pub(crate) absent: Vec<String>,
 }
 
 /// The groups, including groups without a port in the snapshot. Ports that were never in use, are disabled or that the
 /// site excludes belong to no group.
-pub(super) fn groups<'a>(judge: &Judge<'a>) -> Vec<Group<'a, 'a>> {
-    let (ports, known) = (judge.ports, judge.known);
-    let rdma = &judge.site.settings.rdma;
-    let mut groups: BTreeMap<(Fabric, u64), Group<'a, 'a>> = BTreeMap::new();
+pub(crate) fn groups<'a>(ports: &'a [Port<'a>], known: &Known, rdma: &Rdma) -> Vec<Group<'a>> {
+    let mut groups: BTreeMap<(Fabric, u64), Group<'a>> = BTreeMap::new();
     let mut of =
-        |name: &str, (layer, driver): (&str, &str), rate: u64, join: &mut dyn FnMut(&mut Group<'a, 'a>)| {
+        |name: &str, (layer, driver): (&str, &str), rate: u64, join: &mut dyn FnMut(&mut Group<'a>)| {
             if !rdma.is_about(name) {
                 return;
             }
@@ -88,7 +87,8 @@ pub(super) fn groups<'a>(judge: &Judge<'a>) -> Vec<Group<'a, 'a>> {
     for (id, role, rate) in known.once_in_use() {
         of(&role.name, (&role.layer, &role.driver), rate, &mut |group| {
             group.members += 1;
-            if ports.iter().all(|p| p.id != id) {
+            // They are in the order of their ids.
+            if ports.binary_search_by(|p| p.id.as_str().cmp(id)).is_err() {
                 group.absent.push(id.to_owned());
             }
         });
@@ -115,7 +115,7 @@ pub(super) fn groups<'a>(judge: &Judge<'a>) -> Vec<Group<'a, 'a>> {
     groups.into_values().collect()
 }
 
-impl Group<'_, '_> {
+impl Group<'_> {
     fn count(&self, link: Link) -> usize {
         self.ports.iter().filter(|p| p.link() == link).count()
     }
@@ -126,7 +126,7 @@ impl Group<'_, '_> {
     }
 
     /// `times` of each other port, by id. An absent port counts only with a result: it may never come back.
-    pub(super) fn others<T>(&self, port: &Port<'_>, times: impl Fn(&str) -> Vec<T>) -> Vec<Vec<T>> {
+    pub(crate) fn others<T>(&self, port: &Port<'_>, times: impl Fn(&str) -> Vec<T>) -> Vec<Vec<T>> {
         let shown = self.ports.iter().filter(|p| p.id != port.id);
         let absent = self.absent.iter().map(|id| times(id));
         shown
@@ -136,22 +136,22 @@ impl Group<'_, '_> {
     }
 
     /// Distinguishes it from other groups.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} {}", self.fabric.key(), self.rate)
     }
 
     /// The attribution of its ports that are down.
-    pub(super) fn fault(&self) -> Fault {
+    pub(crate) fn fault(&self) -> Fault {
         fault(self.members(), self.count(Link::Up), self.count(Link::Down))
     }
 
     /// Whether at least half of it is up, with absent ports counted as down.
-    pub(super) fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.count(Link::Up) * 2 >= self.members()
     }
 
     /// `7 of 8 InfiniBand ports of mlx5_core up`.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let (up, known) = (
             self.count(Link::Up),
             self.count(Link::Up) + self.count(Link::Down),
@@ -161,7 +161,7 @@ impl Group<'_, '_> {
 }
 
 /// The attribution with `up` healthy and `down` faulty ports of `members`.
-pub(super) fn fault(members: usize, up: usize, down: usize) -> Fault {
+pub(crate) fn fault(members: usize, up: usize, down: usize) -> Fault {
     let known = up + down;
     match () {
         () if members < ENOUGH => Fault::Untold,
