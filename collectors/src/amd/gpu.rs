@@ -187,6 +187,7 @@ impl Device for AmdGpu {
         let status = self.files.text("power/runtime_status");
         if status.as_deref() == Some("suspended") {
             out.info(&m::UNAVAILABLE_INFO, &[&gpu, "suspended"]);
+            self.process_files = ProcessFiles::default();
             self.push_unread(&state, out);
             return Ok(());
         }
@@ -194,6 +195,8 @@ impl Device for AmdGpu {
             self.is_new = false;
             return Ok(());
         };
+        // Its processes may end while it cannot name them.
+        self.process_files = ProcessFiles::default();
         if failure == Failure::Unknown {
             out.incomplete(&Error::State {
                 what: format!("{gpu}: the driver's table gpu_metrics cannot be read"),

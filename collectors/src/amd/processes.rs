@@ -36,6 +36,7 @@ impl Processes {
         out: &mut Block,
     ) {
         let Some(pids) = root::list(&self.kfd).ok().flatten() else {
+            files.finish();
             return;
         };
         self.table.push_seen(gpu, out);

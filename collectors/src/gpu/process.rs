@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::metrics as m;
 use crate::slurm::cgroup;
@@ -29,8 +29,9 @@ pub(crate) struct GpuProcess<'a> {
 pub(crate) struct ProcessTable {
     /// The path of /proc.
     proc: PathBuf,
-    /// A driver's process ids are those of this /proc.
-    is_placed: bool,
+    /// A driver's process ids are those of this /proc. The namespace of this program never changes, so it is looked at until it is
+    /// known.
+    placed: Arc<OnceLock<bool>>,
     /// With a series for everyone.
     is_served: bool,
     budget: Arc<DescriptorBudget>,
@@ -56,16 +57,24 @@ impl ProcessFiles {
 }
 
 impl ProcessTable {
-    /// The namespace of this program's process ids never changes, so it is looked at once.
     pub(crate) fn new(env: &Env, is_served: bool) -> Self {
-        let proc = env.path("/proc");
         Self {
-            is_placed: cgroup::has_all_processes(&proc),
-            proc,
+            proc: env.path("/proc"),
+            placed: Arc::default(),
             is_served,
             budget: DescriptorBudget::of_process(),
             on_disk: env.is_tree(),
         }
+    }
+
+    fn is_placed(&self) -> bool {
+        if let Some(known) = self.placed.get() {
+            return *known;
+        }
+        let Ok(found) = cgroup::has_all_processes(&self.proc) else {
+            return false;
+        };
+        *self.placed.get_or_init(|| found)
     }
 
     fn files(&self, pid: u32) -> FilesOfOne {
@@ -80,7 +89,7 @@ impl ProcessTable {
 
     /// Pushes whether the host's processes are seen.
     pub(crate) fn push_seen(&self, gpu: &str, out: &mut Block) {
-        out.u64(&m::PROCESSES_SEEN, &[gpu], u64::from(self.is_placed));
+        out.u64(&m::PROCESSES_SEEN, &[gpu], u64::from(self.is_placed()));
     }
 
     /// Pushes one process of the GPU that has these files.
@@ -94,7 +103,7 @@ impl ProcessTable {
         let part = process.part;
         let pid = process.pid.to_string();
         out.maybe_u64(&m::PROCESS_OWNED, &[gpu, part, &pid], process.memory);
-        if self.is_placed {
+        if self.is_placed() {
             let files = files.0.entry(process.pid);
             let files = files.or_insert_with(|| self.files(process.pid));
             files.is_named = true;
@@ -169,6 +178,19 @@ mod tests {
         );
         begin(&long, "other");
         assert_eq!(reading().0, ["job_6", "other"]);
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_be_read_is_looked_at_again() {
+        let root = tempfile::tempdir().unwrap();
+        let namespace = root.path().join("proc/self/ns/pid");
+        // No link: an error of readlink(2).
+        fs::create_dir_all(&namespace).unwrap();
+        let table = ProcessTable::new(&Env::with_sysroot(root.path()), false);
+        assert!(!table.is_placed());
+        fs::remove_dir(&namespace).unwrap();
+        std::os::unix::fs::symlink("pid:[4026531836]", &namespace).unwrap();
+        assert!(table.is_placed());
     }
 
     #[test]

@@ -57,16 +57,10 @@ struct Open {
 }
 
 impl Open {
-    /// Reads constant values. If the GPU is lost meanwhile, they are incomplete. `before`: the limits read last, if it is only opened
-    /// again.
-    fn new(
-        mut caller: Caller,
-        before: &Limits,
-        inventory: &Inventory,
-        identity: &Identity,
-    ) -> Result<Self, Code> {
+    /// Reads constant values. If the GPU is lost meanwhile, they are incomplete.
+    fn new(mut caller: Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
         caller.begin();
-        let limits = Limits::read(&mut caller, before);
+        let limits = Limits::read(&mut caller, &Limits::default());
         let fields = Fields::new(&mut caller, &identity.driver, &identity.architecture);
         let profile = Profile::new(&mut caller, inventory.table.gpm, &identity.architecture);
         match caller.gone() {
@@ -82,6 +76,26 @@ impl Open {
                 caller,
             }),
         }
+    }
+
+    /// Asks for everything again, with the same handle. Samples, rates and what is not answered stay as they are.
+    fn again(&mut self, inventory: &Inventory, identity: &Identity) -> Result<(), Code> {
+        let caller = &mut self.caller;
+        caller.renew(caller.handle);
+        caller.begin();
+        let limits = Limits::read(caller, &self.limits);
+        let fields = Fields::new(caller, &identity.driver, &identity.architecture);
+        if self.profile.is_none() {
+            self.profile = Profile::new(caller, inventory.table.gpm, &identity.architecture);
+        }
+        if let Some(code) = caller.gone() {
+            return Err(code);
+        }
+        (self.limits, self.limits_read) = (limits, Instant::now());
+        self.fields.replace(fields);
+        self.fields_made = Instant::now();
+        self.is_denied = self.caller.is_denied() || self.caller.is_newly_denied();
+        Ok(())
     }
 }
 
@@ -111,26 +125,29 @@ impl GpuState {
         self.generation = generation;
         let is_same = |open: &Open| open.caller.handle == handle && self.opened == entry.opened;
         let is_same = self.open.as_ref().is_some_and(is_same);
-        if let Some(open) = self.open.as_ref().filter(|open| is_same && !open.is_denied) {
-            if scanned {
+        if let Some(open) = self.open.as_mut().filter(|_| is_same) {
+            if scanned || open.is_denied {
                 // Something changed, perhaps its instances.
                 open.instances.suspect();
             }
-            return Ok(());
-        }
-        // The counts of calls continue; everything else starts from zero.
-        let (caller, before) = match self.open.take() {
-            Some(Open {
-                mut caller, limits, ..
-            }) => {
-                caller.renew(handle);
-                (caller, if is_same { limits } else { Limits::default() })
+            if open.is_denied {
+                open.again(inventory, &self.identity)?;
             }
-            None => (Caller::new(inventory.library, handle), Limits::default()),
+        } else {
+            // The counts of calls continue; everything else starts from zero.
+            let caller = match self.open.take() {
+                Some(Open { mut caller, .. }) => {
+                    caller.renew(handle);
+                    caller
+                }
+                None => Caller::new(inventory.library, handle),
+            };
+            self.open = Some(Open::new(caller, inventory, &self.identity)?);
+            self.opened = entry.opened;
+        }
+        let Some(open) = &self.open else {
+            return Err(Code::NOT_FOUND);
         };
-        let opened = Open::new(caller, &before, inventory, &self.identity)?;
-        let open = self.open.insert(opened);
-        self.opened = entry.opened;
         if open.caller.is_denied() {
             return Err(Code::NO_PERMISSION);
         }
@@ -201,6 +218,9 @@ impl GpuState {
                 open.fields.replace(fields);
                 open.fields_made = Instant::now();
             }
+            if open.profile.is_none() {
+                open.profile = Profile::new(caller, inventory.table.gpm, &self.identity.architecture);
+            }
         }
         open.is_denied |= is_denied || caller.is_newly_denied();
         match caller.gone() {
@@ -232,6 +252,8 @@ impl Device for NvidiaGpu {
             self.inventory.lose();
             // Values read before the GPU was lost are invalid.
             out.clear();
+            // Its processes may end while it cannot name them.
+            state.processes = ProcessFiles::default();
             if code.is_no_answer() {
                 out.incomplete(&Error::State {
                     what: format!("{gpu}: {code}"),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::pod;
+use crate::Error;
 use crate::sys::root;
 
 /// How a cgroup names its job.
@@ -102,11 +103,12 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Whether a driver's process ids are those of this `/proc`: a container with its own PID namespace has others. A
 /// tree of files without that link is a recording.
-pub fn has_all_processes(proc: &Path) -> bool {
-    match root::link_text(&proc.join("self/ns/pid")) {
-        Ok(namespace) => namespace.is_none_or(|ns| ns == FIRST_NAMESPACE),
-        Err(_) => false,
-    }
+///
+/// # Errors
+/// Of readlink(2).
+pub fn has_all_processes(proc: &Path) -> Result<bool, Error> {
+    let namespace = root::link_text(&proc.join("self/ns/pid"))?;
+    Ok(namespace.is_none_or(|ns| ns == FIRST_NAMESPACE))
 }
 
 /// The name of the job's folder in the text of `/proc/PID/cgroup`; outside of all jobs, `pod` and the uid of its pod; otherwise empty.

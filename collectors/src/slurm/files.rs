@@ -76,7 +76,7 @@ impl JobFiles {
                 Some(below) => mount.join(hierarchy).join(below).join(v1),
                 None => folder.path.join(v2),
             };
-            NumberFile::new(path, budget, !env.is_live())
+            NumberFile::new(path, budget, env.is_tree())
         };
         Self {
             events: folder.v1.is_none().then(|| at("", "", "cgroup.events")),

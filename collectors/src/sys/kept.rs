@@ -126,11 +126,12 @@ impl Kept {
     }
 }
 
-/// Whether what the file was about is gone. ESRCH: a process, in /proc.
+/// Whether what the file was about is gone. ESRCH: a process, in /proc. ENOTCONN, ECONNABORTED: the server of a FUSE file system, as
+/// lxcfs below /proc; another may run by now.
 fn is_dead(error: Errno) -> bool {
     matches!(
         error,
-        Errno::ENODEV | Errno::ESTALE | Errno::ENOENT | Errno::ESRCH
+        Errno::ENODEV | Errno::ESTALE | Errno::ENOENT | Errno::ESRCH | Errno::ENOTCONN | Errno::ECONNABORTED
     )
 }
 

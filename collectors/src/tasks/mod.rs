@@ -174,7 +174,7 @@ impl Device for TaskDevice {
 /// process must be there. A list of cgroup v1 leaves out processes of other PID namespaces.
 fn sees_others(env: &Env, pids: &BTreeSet<u32>) -> bool {
     let has_first = || matches!(task::stat(&env.path("/proc/1")), Ok(Some(_)));
-    let is_listed = !pids.is_empty() || has_all_processes(&env.path("/proc"));
+    let is_listed = !pids.is_empty() || has_all_processes(&env.path("/proc")).unwrap_or(false);
     is_listed && (!env.is_live() || has_first())
 }
 

@@ -217,7 +217,50 @@ fn a_gpu_that_refused_every_question_has_all_its_series_with_the_first_answer() 
             let value = |seen| get(seen, metric, &[&gpu(3)]);
             assert_eq!(value(&seen), value(&before), "limits due: {limits_are_due}");
         }
-        node.read_until("it has all series", |seen| missing(&before, seen).is_empty());
+        assert_eq!(missing(&before, &seen), [""; 0]);
+    }
+}
+
+/// The first questions of a reading are still refused, the others no more.
+#[test]
+fn a_permission_that_comes_back_during_a_reading_leaves_nothing_out_after_it() {
+    let (mut node, _) = node_and_state();
+    let before = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    deny(&node, 3);
+    node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
+    assert_eq!(get(&node.read(), &m::UP, &[&gpu(3)]), Some(0.0));
+    node.driver.lift().unwrap();
+    for call in [
+        "nvmlDeviceGetPowerManagementDefaultLimit",
+        "nvmlGpmQueryDeviceSupport",
+    ] {
+        let refused = Fault::Code(code::NO_PERMISSION);
+        node.driver.break_call(3, call, refused).unwrap();
+    }
+    let seen = node.read_until("it answers", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::POWER_LIMIT_DEFAULT, &[&gpu(3)]), None);
+    node.driver.lift().unwrap();
+    let seen = node.read_until("it answers", |seen| up(seen) == up_but(&[]));
+    assert_eq!(missing(&before, &seen), [""; 0]);
+}
+
+#[test]
+fn questions_that_are_refused_from_some_time_on_take_no_other_series_away() {
+    let (mut node, inventory) = node_and_state();
+    let has_profile = |seen: &Seen| {
+        let of = |key: &String| key.starts_with(metrics::SM_ACTIVE.name) && key.contains(&gpu(3));
+        seen.keys().any(of)
+    };
+    node.read_until("it is profiled", has_profile);
+    for call in ["nvmlDeviceGetPersistenceMode", "nvmlGpmQueryDeviceSupport"] {
+        let refused = Fault::Code(code::NO_PERMISSION);
+        node.driver.break_call(3, call, refused).unwrap();
+    }
+    inventory.state(&gpu(3)).lock().unwrap().limits_are_due();
+    for _ in 0..4 {
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        assert_eq!(get(&seen, &m::PERSISTENCE_MODE, &[&gpu(3)]), None);
+        assert!(has_profile(&seen));
     }
 }
 
