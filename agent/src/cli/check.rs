@@ -283,10 +283,11 @@ mod tests {
     fn a_verdict_that_replaces_another_during_the_call_is_not_from_the_future() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
-        std::fs::write(&path, verdict(Health::Healthy)).unwrap();
+        let publish = |verdict: &str| sys::store::replace(&path, verdict.as_bytes(), 0o644, false).unwrap();
+        publish(&verdict(Health::Healthy));
         let judged = judge_file(&path, "b", || {
             let newer = verdict(Health::Unhealthy).replace("10000", "12000");
-            std::fs::write(&path, newer).unwrap();
+            publish(&newer);
             Duration::from_millis(11_000)
         });
         assert_eq!(

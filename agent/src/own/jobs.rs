@@ -4,7 +4,8 @@ use collectors::{Metric, Value};
 
 use super::OwnFacts;
 use super::metrics::{
-    JOB_GPU_BUSY, JOB_GPU_ENERGY, JOB_GPU_MEMORY, JOB_GPU_SECONDS, JOB_LINES_DROPPED, JOBS_ENDED, JOBS_HIDDEN,
+    JOB_GPU_BUSY, JOB_GPU_ENERGY, JOB_GPU_MEMORY, JOB_GPU_SECONDS, JOB_GPU_WATCHED, JOB_LINES_DROPPED,
+    JOBS_ENDED, JOBS_HIDDEN,
 };
 use exposition::Writer;
 use model::jobs::{GpuUse, Hidden, Line};
@@ -26,6 +27,7 @@ pub(super) fn render(facts: &OwnFacts, hidden: &Hidden, w: &mut Writer<'_>) {
     };
     each(&JOB_GPU_SECONDS, |g| g.seconds);
     each(&JOB_GPU_BUSY, |g| g.busy_seconds);
+    each(&JOB_GPU_WATCHED, GpuUse::watched);
     each(&JOB_GPU_ENERGY, |g| g.energy_joules);
     each(&JOB_GPU_MEMORY, |g| g.memory_bytes);
     w.family(&JOBS_ENDED, |f| {

@@ -64,6 +64,8 @@ own! {
         "Time for which a GPU or GPU instance was allocated to a job in seconds, weighted by the job's share." "slurm_job_gpu_share_ratio"
     JOB_GPU_BUSY "slurm_job_gpu_busy_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
         "Time for which a GPU allocated to a job was busy in seconds, weighted by the job's share, for whole GPUs only." "slurm_job_gpu_share_ratio, gpu_utilization_ratio"
+    JOB_GPU_WATCHED "slurm_job_gpu_watched_seconds_total" Counter Seconds ["gpu" "gpu_instance" "jobid"]
+        "Time of slurm_job_gpu_seconds_total for which it is known whether the GPU was busy in seconds: not that of a lost GPU." "slurm_job_gpu_share_ratio, gpu_utilization_ratio"
     JOB_GPU_ENERGY "slurm_job_gpu_energy_joules_total" Counter Joules ["gpu" "gpu_instance" "jobid"]
         "Energy used by a GPU while allocated to a job in joules, weighted by the job's share, for whole GPUs only." "slurm_job_gpu_share_ratio, gpu_energy_joules_total"
     JOB_GPU_MEMORY "slurm_job_gpu_memory_bytes" Gauge Bytes ["gpu" "gpu_instance" "jobid"]

@@ -16,9 +16,7 @@ pub(super) static GROUP: Group = Group {
 )
 and on (cluster, jobid)
   sum by (cluster, jobid) (rate(slurm_job_gpu_busy_seconds_total[30m]))
-  / sum by (cluster, jobid) (
-    rate(slurm_job_gpu_seconds_total[30m]) and rate(slurm_job_gpu_busy_seconds_total[30m])
-  ) < 0.01",
+  / sum by (cluster, jobid) (rate(slurm_job_gpu_watched_seconds_total[30m])) < 0.01",
         lasts: "1h",
         severity: Severity::Ticket,
         summary: "Job {{ $labels.jobid }} holds {{ $value | humanize }} GPUs of {{ $labels.cluster }} and does not use them",
@@ -36,7 +34,7 @@ and on (cluster, jobid)
                     "4x200",
                 ),
                 (
-                    r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
                     "0+60x200",
                 ),
                 (
@@ -44,7 +42,7 @@ and on (cluster, jobid)
                     "0x200",
                 ),
                 (
-                    r#"slurm_job_gpu_seconds_total{cluster="c",instance="n2",gpu="b",jobid="7"}"#,
+                    r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n2",gpu="b",jobid="7"}"#,
                     "0+60x200",
                 ),
                 (
@@ -61,7 +59,7 @@ and on (cluster, jobid)
                     "8x200",
                 ),
                 (
-                    r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                    r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
                     "0+60x200",
                 ),
                 (
@@ -91,6 +89,44 @@ and on (cluster, jobid)
             },
             expected: Expected::Firing(0),
         },
+        FurtherCase {
+            alert: "JobGpusIdle",
+            about: "a GPU that is always busy, and 7 that were lost, of which nothing is known.",
+            case: Case {
+                input: &[
+                    (
+                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                        "1x200",
+                    ),
+                    (
+                        r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                        "0+60x200",
+                    ),
+                    (
+                        r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+                        "0+60x200",
+                    ),
+                    (
+                        r#"slurm_job_gpu_share_ratio{cluster="c",instance="n2",gpu="b",jobid="7"}"#,
+                        "7x200",
+                    ),
+                    (
+                        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n2",gpu="b",jobid="7"}"#,
+                        "0+60000x200",
+                    ),
+                    (
+                        r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n2",gpu="b",jobid="7"}"#,
+                        "100x200",
+                    ),
+                    (
+                        r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n2",gpu="b",jobid="7"}"#,
+                        "100x200",
+                    ),
+                ],
+                at: "120m",
+            },
+            expected: Expected::Firing(0),
+        },
     ],
 };
 
@@ -102,7 +138,7 @@ const fn gpu_and_instances(busy: &'static str) -> [(&'static str, &'static str);
             "1x200",
         ),
         (
-            r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
+            r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n1",gpu="b",jobid="7"}"#,
             "0+60x200",
         ),
         (

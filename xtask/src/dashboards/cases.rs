@@ -57,7 +57,7 @@ const UNKNOWN: &[(&str, &str)] = &[
 /// A job with a GPU that is always busy, and 2 instances.
 const MIXED: &[(&str, &str)] = &[
     (
-        r#"slurm_job_gpu_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+        r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
         "0+60x20",
     ),
     (

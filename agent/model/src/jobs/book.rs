@@ -332,6 +332,7 @@ impl Book {
                 let Some(used) = running.and_then(|r| r.line.gpu(gpu, &owner.gpu_instance)) else {
                     continue;
                 };
+                used.begin_watching();
                 add(&mut used.seconds, Some(seconds * owner.share));
                 // The counters of a whole GPU say nothing about its instances.
                 if !owner.gpu_instance.is_empty() {

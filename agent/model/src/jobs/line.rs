@@ -212,6 +212,13 @@ impl GpuUse {
         self.watched_seconds.or(self.seconds)
     }
 
+    /// A line that an earlier build began counts that time from here on.
+    pub(super) fn begin_watching(&mut self) {
+        if self.watched_seconds.is_none() {
+            self.watched_seconds = self.watched();
+        }
+    }
+
     /// Adds to the time for which its clocks were throttled, in seconds. Reasons beyond the limit are left out.
     pub(super) fn throttled(&mut self, reason: &str, seconds: f64) {
         let kept = &mut self.throttle_seconds;
@@ -258,6 +265,22 @@ mod tests {
         };
         assert_eq!([of(0, &[]), of(0, &[None]), of(1, &[None, None])], [None; 3]);
         assert_eq!([of(1, &[]), of(1, &[Some(1.5), None])], [Some(0.0), Some(1.5)]);
+    }
+
+    #[test]
+    fn a_line_that_an_earlier_build_began_was_watched_from_its_start() {
+        let mut used: GpuUse =
+            serde_json::from_str(r#"{"gpu":"GPU-1","seconds":200.0,"busy_seconds":100.0}"#).unwrap();
+        assert_eq!(used.watched(), Some(200.0));
+        for _ in 0..2 {
+            used.begin_watching();
+            used.seconds = used.seconds.map(|s| s + 15.0);
+            used.watched_seconds = Some(used.watched_seconds.unwrap_or_default() + 15.0);
+        }
+        assert_eq!(used.watched(), Some(230.0));
+        let mut lost = GpuUse::default();
+        lost.begin_watching();
+        assert_eq!(lost.watched_seconds, None, "never known");
     }
 
     #[test]
