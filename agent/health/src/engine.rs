@@ -9,6 +9,7 @@ mod mirroring;
 mod orders;
 mod pausing;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -76,6 +77,8 @@ pub struct Engine {
     seed: u64,
     audited: audit::Audited,
     out: effects::Pending,
+    /// The result of [`Engine::next_deadline`], until the next input.
+    deadline: Cell<Option<Option<Duration>>>,
 }
 
 impl Engine {
@@ -131,6 +134,7 @@ impl Engine {
             seed,
             audited: audit::Audited::default(),
             out: effects::Pending::default(),
+            deadline: Cell::default(),
         })
     }
 
@@ -143,7 +147,7 @@ impl Engine {
 
     /// Takes one input and returns the effects, in order.
     pub fn step(&mut self, now: Now, input: Input<'_>) -> Vec<Effect> {
-        self.now = now;
+        self.begin(now);
         self.take(input);
         self.flush()
     }
@@ -151,13 +155,27 @@ impl Engine {
     /// Replaces the policy. Drains that the new one permits start immediately, except for findings of a check that only observed:
     /// those drain when they are found again.
     pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Effect> {
-        self.now = now;
+        self.begin(now);
         self.policy = policy;
         self.flush()
     }
 
+    fn begin(&mut self, now: Now) {
+        self.now = now;
+        self.deadline.set(None);
+    }
+
     /// The time since boot of the next call of [`Engine::step`], with [`Input::Tick`] if no other input comes.
     pub fn next_deadline(&self) -> Option<Duration> {
+        if let Some(known) = self.deadline.get() {
+            return known;
+        }
+        let deadline = self.find_deadline();
+        self.deadline.set(Some(deadline));
+        deadline
+    }
+
+    fn find_deadline(&self) -> Option<Duration> {
         let facts = self.facts();
         [
             self.state.drain.deadline(&facts),
@@ -198,13 +216,14 @@ impl Engine {
 
     /// Reads the jobs of the GPUs, between health ticks.
     pub fn look_at_jobs(&mut self, now: Now, snapshot: &Snapshot) {
-        self.now = now;
+        self.begin(now);
         self.jobs(snapshot);
     }
 
     /// A job left the node.
     pub fn job_left(&mut self, now: Now, job: &str) {
         self.timeline.left(job, now.boottime);
+        self.deadline.set(None);
     }
 
     /// Takes the jobs of the GPUs, and attributes Xids to runs.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Now;
 use super::reads::gpu::Gpu;
+use super::reads::gpu_part::Part;
 use super::reads::group::Group;
 use super::reads::host::Host;
 use super::reads::known::Known;
@@ -28,6 +29,8 @@ pub struct Judge<'a> {
     pub known: &'a Known,
     /// The GPUs that a driver reports, parsed once for all checks.
     pub gpus: &'a [Gpu<'a>],
+    /// Those that are up, or their instances, with their jobs and processes, found once for all checks.
+    pub parts: &'a [Part<'a>],
     /// The site's configuration.
     pub site: &'a Site,
     /// The GPU at each PCI address.

@@ -7,13 +7,13 @@ use collectors::{Subject, SubjectKind};
 
 use super::gpu::{found, key};
 use super::gpu_ecc::ONCE;
-use super::gpu_process::some;
 use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch, xid};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::hits::{Hit, Hits, Suspicion, Victim, suspicion};
 use crate::judge::Judge;
 use crate::reads::gpu::Gpu;
+use crate::reads::gpu_process::some;
 use crate::xids::{Class, Row, Table};
 use model::derive::xid::Inventory;
 use model::ownership::Timeline;

@@ -3,8 +3,8 @@
 use collectors::SubjectKind;
 
 use super::gpu_foreign_process::{Intruders, Looking};
-use super::gpu_process::{Place, is_foreign};
 use super::{Check, May, Scope, Version};
+use crate::reads::gpu_process::{Place, is_foreign};
 
 /// The row.
 pub static CHECK: Check = Check {

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use collectors::SubjectKind;
 
-use super::gpu_process::{Place, Process, is_foreign, some};
-use super::gpu_use::{Jobs, Owned, Part, ended_parts, parts};
+use super::gpu_use::ended_parts;
 use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::Finding;
 use crate::judge::Judge;
 use crate::lasting::Lasting;
+use crate::reads::gpu_part::{Owned, Part};
+use crate::reads::gpu_process::{Place, Process, is_foreign, some};
+use model::ownership::Jobs;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -87,7 +89,7 @@ impl Watch for Looking {
 /// Judges each part by its lasting processes.
 fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasting<Name>) -> Vec<Judged<'a>> {
     let jobs = &judge.snapshot.ownership().jobs;
-    let parts = parts(judge);
+    let parts = judge.parts;
     let of = |part: &Part<'a>| -> Vec<Process<'a>> {
         let is_one = |p: &&Process<'a>| (row.which)(p, part.jobs(), jobs) == Some(true);
         match part.owned {
@@ -103,12 +105,12 @@ fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasti
         )
     };
     let mut now = BTreeMap::new();
-    for part in &parts {
+    for part in parts {
         now.extend(of(part).iter().map(|p| (name(part, p), part.gpu.at)));
     }
     lasting.take(now);
     let mut judged = Vec::new();
-    for part in &parts {
+    for part in parts {
         let found = of(part);
         let lasts: Vec<Process<'_>> = found
             .iter()
@@ -140,7 +142,7 @@ fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasti
             finding: Box::new(move |_| finding),
         });
     }
-    let gone = ended_parts(judge, row.check, &parts, &judged);
+    let gone = ended_parts(judge, row.check, &judged);
     judged.extend(gone);
     judged
 }

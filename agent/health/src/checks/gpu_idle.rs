@@ -6,14 +6,15 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu_process::some;
-use super::gpu_use::{Part, ended_jobs, of_job, parts};
+use super::gpu_use::{ended_jobs, of_job};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::counts::Counters;
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
 use crate::lasting::Lasting;
+use crate::reads::gpu_part::Part;
+use crate::reads::gpu_process::some;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -58,8 +59,8 @@ struct State {
 }
 
 fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
-    let mut parts = parts(judge);
-    parts.retain(|part| part.instance.is_empty() && !part.jobs().is_empty());
+    let is_used = |part: &&Part<'_>| part.instance.is_empty() && !part.jobs().is_empty();
+    let parts: Vec<&Part<'_>> = judge.parts.iter().filter(is_used).collect();
     let mut now = BTreeMap::new();
     for part in &parts {
         let Some(is_idle) = is_idle(&mut state.used, part) else {
@@ -72,11 +73,11 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
     }
     state.lasting.take(now);
     let looks: Vec<Look> = parts.iter().map(|part| look(&state.lasting, part)).collect();
-    let all: BTreeSet<&String> = parts.iter().flat_map(Part::jobs).collect();
+    let all: BTreeSet<&String> = parts.iter().flat_map(|part| part.jobs()).collect();
     let mut judged = Vec::new();
     for job in all {
         let of = |(part, _): &(&Part<'_>, &Look)| part.jobs().contains(job);
-        let own: Vec<(&Part<'_>, &Look)> = parts.iter().zip(&looks).filter(of).collect();
+        let own: Vec<(&Part<'_>, &Look)> = parts.iter().copied().zip(&looks).filter(of).collect();
         let at = own.iter().map(|(part, _)| part.gpu.at).max().unwrap_or_default();
         judged.push(of_job(job, reading(&own), at, finding(job, &own)));
     }

@@ -8,14 +8,15 @@ use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
 use super::gpu::line;
-use super::gpu_process::{Place, Process, some};
-use super::gpu_use::{Owned, Part, ended_parts, parts};
+use super::gpu_use::ended_parts;
 use super::{Check, Looks, May, Scope, Version};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::Finding;
 use crate::judge::Judge;
 use crate::lasting::Lasting;
+use crate::reads::gpu_part::{Owned, Part};
+use crate::reads::gpu_process::{Place, Process, some};
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -56,9 +57,9 @@ struct State {
 }
 
 fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
-    let parts = parts(judge);
+    let parts = judge.parts;
     let mut free = BTreeMap::new();
-    for part in &parts {
+    for part in parts {
         match &part.owned {
             Owned::By(jobs) => {
                 let tenant = LastTenant {
@@ -101,7 +102,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
             finding: Box::new(move |_| finding),
         });
     }
-    let gone = ended_parts(judge, &CHECK, &parts, &judged);
+    let gone = ended_parts(judge, &CHECK, &judged);
     judged.extend(gone);
     judged
 }

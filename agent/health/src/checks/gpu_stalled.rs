@@ -8,14 +8,15 @@ use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 use collectors::rdma::metrics::{PORT_INFO, PORT_RCV_DATA, PORT_XMIT_DATA};
 
-use super::gpu_process::some;
-use super::gpu_use::{Owned, Part, ended_jobs, of_job, parts};
+use super::gpu_use::{ended_jobs, of_job};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
 use crate::lasting::{Lasting, Steadies, Steady};
 use crate::reads::gpu::whole;
+use crate::reads::gpu_part::{Owned, Part};
+use crate::reads::gpu_process::some;
 use crate::reads::port::{Link, Port, number};
 use crate::trail::Trails;
 use model::snapshot::Presence;
@@ -78,7 +79,7 @@ struct State {
 }
 
 fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
-    let parts = parts(judge);
+    let parts = judge.parts;
     let is_quiet = network_is_quiet(judge, &mut state.traffic);
     let looks: Vec<Look> = parts.iter().map(|part| look(state, part)).collect();
     let all: BTreeSet<&String> = parts.iter().flat_map(Part::jobs).collect();

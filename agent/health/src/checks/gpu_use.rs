@@ -2,66 +2,19 @@
 
 use std::time::Duration;
 
-use collectors::gpu::metrics as m;
-use collectors::{Label, Subject, SubjectKind};
+use collectors::{Subject, SubjectKind};
 
 use super::Check;
 use super::gpu::key;
-use super::gpu_process::{Process, processes};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
-use crate::reads::gpu::{Gpu, whole};
-pub(super) use model::ownership::Jobs;
-use model::ownership::{Evidence, Gpus, Owner, Ownership};
-
-/// The allocation of a GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Owned {
-    /// To these jobs, by their device rules.
-    By(Vec<String>),
-    /// Unallocated: the device rules of all jobs are known, and none names it.
-    Unallocated,
-    /// Not known.
-    Unknown,
-}
-
-/// A GPU without instances, or an instance of one.
-pub(super) struct Part<'a> {
-    pub(super) gpu: &'a Gpu<'a>,
-    /// The `gpu_instance` label, empty for the whole.
-    pub(super) instance: &'a str,
-    pub(super) owned: Owned,
-    pub(super) processes: Vec<Process<'a>>,
-    /// Whether the list of processes is complete, each with its part.
-    pub(super) complete: bool,
-}
+use crate::reads::gpu_part::Part;
 
 impl Part<'_> {
     /// The key of the condition.
     pub(super) fn key(&self, check: &str) -> String {
         key(check, self.gpu, self.instance)
-    }
-
-    /// The jobs to which it is allocated.
-    pub(super) fn jobs(&self) -> &[String] {
-        match &self.owned {
-            Owned::By(jobs) => jobs,
-            Owned::Unallocated | Owned::Unknown => &[],
-        }
-    }
-
-    /// ` on instance 1/0`, empty for the whole.
-    pub(super) fn at_instance(&self) -> String {
-        match self.instance {
-            "" => String::new(),
-            instance => format!(" on instance {instance}"),
-        }
-    }
-
-    /// Its memory in use, in bytes, without memory reserved by the driver.
-    pub(super) fn used(&self) -> Option<u64> {
-        whole(self.gpu.with(&m::MEMORY_USED, &[("gpu_instance", self.instance)]))
     }
 
     /// A finding about a condition of it, without the details of the check.
@@ -72,58 +25,6 @@ impl Part<'_> {
             drains: true,
             ..Finding::of_condition(check, self.gpu.subject())
         }
-    }
-}
-
-/// Every GPU that is up, or its instances.
-pub(super) fn parts<'a>(judge: &Judge<'a>) -> Vec<Part<'a>> {
-    let Ownership { jobs, owners } = judge.snapshot.ownership();
-    let gpus = judge.gpus;
-    let known = Gpus::of(judge.snapshot);
-    let mut parts = Vec::new();
-    for gpu in gpus.iter().filter(|gpu| gpu.is_up() == Some(true)) {
-        let mut instances: Vec<&'a str> = gpu
-            .all(&m::INSTANCE_INFO)
-            .filter_map(|s| s.labels.get(1))
-            .map(Label::as_str)
-            .collect();
-        if instances.is_empty() {
-            instances.push("");
-        }
-        let resolved = known.is_resolved(label(gpu), jobs);
-        let (processes, complete) = processes(gpu, &instances);
-        for instance in instances {
-            parts.push(Part {
-                owned: owned(owners, gpu, instance, resolved && jobs.all_known()),
-                processes: processes
-                    .iter()
-                    .filter(|(of, _)| *of == instance)
-                    .map(|(_, p)| *p)
-                    .collect(),
-                gpu,
-                instance,
-                complete,
-            });
-        }
-    }
-    parts
-}
-
-/// The `gpu` label of its series.
-fn label<'a>(gpu: &'a Gpu<'_>) -> &'a str {
-    let info = gpu.one(&m::INFO);
-    info.and_then(|s| s.label("gpu")).unwrap_or(&gpu.label)
-}
-
-fn owned(owners: &[Owner], gpu: &Gpu<'_>, instance: &str, all_known: bool) -> Owned {
-    let label = label(gpu);
-    let is_it = |o: &&Owner| o.gpu == label && o.gpu_instance == instance;
-    let exact = |o: &&Owner| is_it(o) && o.evidence == Evidence::DeviceProgram;
-    let jobs: Vec<String> = owners.iter().filter(exact).map(|o| o.job.clone()).collect();
-    match () {
-        () if !jobs.is_empty() => Owned::By(jobs),
-        () if all_known && !owners.iter().any(|o| is_it(&o)) => Owned::Unallocated,
-        () => Owned::Unknown,
     }
 }
 
@@ -167,13 +68,12 @@ pub(super) fn ended<'a>(
 pub(super) fn ended_parts<'a>(
     judge: &Judge<'a>,
     check: &'static Check,
-    parts: &[Part<'a>],
     listed: &[Judged<'a>],
 ) -> Vec<Judged<'a>> {
     ended(judge, check, listed, |rest| {
         let place = rest.split(' ').next().unwrap_or_default();
         let of = |part: &&Part<'_>| key("", part.gpu, "").trim() == place;
-        parts.iter().find(of).map(|part| part.gpu.subject())
+        judge.parts.iter().find(of).map(|part| part.gpu.subject())
     })
 }
 

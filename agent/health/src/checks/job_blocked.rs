@@ -6,13 +6,13 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::tasks::metrics::{BLOCKED, THREAD};
 
-use super::gpu_process::some;
 use super::gpu_use::{ended_jobs, of_job};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
 use crate::lasting::Lasting;
+use crate::reads::gpu_process::some;
 use model::snapshot::Sample;
 
 /// The row.

@@ -25,7 +25,6 @@ pub mod gpu_memory_held;
 pub mod gpu_missing;
 pub mod gpu_nvlink;
 pub mod gpu_pcie;
-mod gpu_process;
 pub mod gpu_recovery_action;
 pub mod gpu_row_remap;
 pub mod gpu_setup;

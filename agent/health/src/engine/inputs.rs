@@ -7,6 +7,7 @@ use super::Engine;
 use crate::Input;
 use crate::checks::Heard;
 use crate::reads::gpu::gpus;
+use crate::reads::gpu_part::parts;
 use crate::reads::group::groups;
 use crate::reads::host::Host;
 use crate::reads::port::ports;
@@ -224,8 +225,9 @@ impl Engine {
         let (ports, changed) = ports(snapshot, &host, &mut self.state.known);
         self.out.dirty |= changed;
         let gpus = gpus(snapshot, &self.state.inventory);
+        let parts = parts(snapshot, &gpus);
         let groups = groups(&ports, &self.state.known, &self.policy.site.settings.rdma);
-        self.judge(snapshot, &host, (&ports, &groups, &gpus), bus_is_new);
+        self.judge(snapshot, &host, (&ports, &groups), (&gpus, &parts), bus_is_new);
         let now = self.now.boottime;
         self.log.snapshot(self.sight.log(), now);
         // The same fault may have occurred in the new boot: first read its log, and wait for the fault to appear.

@@ -12,6 +12,7 @@ use crate::condition::{Turn, device_of};
 use crate::incident::{Incident, Status};
 use crate::judge::{Judge, Keep};
 use crate::reads::gpu::Gpu;
+use crate::reads::gpu_part::Part;
 use crate::reads::group::Group;
 use crate::reads::host::Host;
 use crate::reads::port::Port;
@@ -23,7 +24,8 @@ impl Engine {
         &mut self,
         snapshot: &Snapshot,
         host: &Host,
-        (ports, groups, gpus): (&[Port<'_>], &[Group<'_>], &[Gpu<'_>]),
+        (ports, groups): (&[Port<'_>], &[Group<'_>]),
+        (gpus, parts): (&[Gpu<'_>], &[Part<'_>]),
         bus_is_new: bool,
     ) {
         let keep = Cell::new(Keep::Same);
@@ -35,6 +37,7 @@ impl Engine {
             groups,
             known: &self.state.known,
             gpus,
+            parts,
             site: &self.policy.site,
             inventory: &self.state.inventory,
             gres: self.gres.as_deref(),

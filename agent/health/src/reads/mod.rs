@@ -1,6 +1,8 @@
 //! Parsed snapshots, shared by all checks.
 
 pub mod gpu;
+pub(crate) mod gpu_part;
+pub(crate) mod gpu_process;
 pub(crate) mod group;
 pub mod host;
 pub mod known;

@@ -1,11 +1,11 @@
-//! Processes on GPUs, for the checks about jobs.
+//! Processes on GPUs.
 
 use std::collections::BTreeMap;
 
 use collectors::gpu::metrics as m;
 
-use super::gpu_use::Jobs;
-use crate::reads::gpu::{Gpu, whole};
+use super::gpu::{Gpu, whole};
+use model::ownership::Jobs;
 
 /// Services, by the 15 characters of their names that the kernel keeps. The MPS server computes for its clients, which
 /// the driver lists too.
@@ -26,7 +26,7 @@ const SERVANTS: [&str; 12] = [
 
 /// The place of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub(crate) enum Place<'a> {
     /// In the cgroup of a job, by its name.
     Job(&'a str),
     /// In that of a Kubernetes pod, by its uid.
@@ -39,34 +39,34 @@ pub(super) enum Place<'a> {
 
 /// A process that uses a GPU.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Process<'a> {
-    pub(super) pid: &'a str,
-    pub(super) place: Place<'a>,
+pub(crate) struct Process<'a> {
+    pub(crate) pid: &'a str,
+    pub(crate) place: Place<'a>,
     /// Its name.
-    pub(super) program: Option<&'a str>,
+    pub(crate) program: Option<&'a str>,
     /// GPU memory that it uses, in bytes.
-    pub(super) memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
 }
 
 impl Process<'_> {
     /// Whether it is a service.
-    pub(super) fn is_servant(&self) -> bool {
+    pub(crate) fn is_servant(&self) -> bool {
         self.program.is_some_and(|program| SERVANTS.contains(&program))
     }
 
     /// Distinguishes it from a later process with the same pid.
-    pub(super) fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         format!("{} {}", self.pid, self.program.unwrap_or_default())
     }
 
     /// `"python3" (pid 500)`. The name may contain any character.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         format!("{:?} (pid {})", self.program.unwrap_or_default(), self.pid)
     }
 }
 
 /// The processes of a GPU by instance, and whether the list is complete.
-pub(super) fn processes<'a>(gpu: &Gpu<'a>, instances: &[&str]) -> (Vec<(&'a str, Process<'a>)>, bool) {
+pub(crate) fn processes<'a>(gpu: &Gpu<'a>, instances: &[&str]) -> (Vec<(&'a str, Process<'a>)>, bool) {
     let mut found: BTreeMap<(&'a str, &'a str), Process<'a>> = BTreeMap::new();
     for metric in [&m::PROCESS_OWNED, &m::PROCESS_PLACE, &m::PROCESS_PROGRAM] {
         for sample in gpu.all(metric) {
@@ -108,7 +108,7 @@ fn place(folder: &str) -> Place<'_> {
 }
 
 /// Whether a process on an allocated part is outside the cgroups of its jobs. `None`: unknown.
-pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) -> Option<bool> {
+pub(crate) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) -> Option<bool> {
     if process.is_servant() {
         return Some(false);
     }
@@ -126,7 +126,7 @@ pub(super) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) 
 }
 
 /// The first 4, and the number of others.
-pub(super) fn some(words: &[String]) -> String {
+pub(crate) fn some(words: &[String]) -> String {
     const MOST: usize = 4;
     let first: Vec<&str> = words.iter().take(MOST).map(String::as_str).collect();
     match words.len().saturating_sub(MOST) {
