@@ -53,8 +53,11 @@ pub(super) const WHERE: Marks = Marks {
     end: "<!-- where: end -->",
 };
 
-/// Limits: CPU relative to node_exporter, that of the floor at one a second relative to one in a row, KiB, context switches per second.
+/// Limits: CPU relative to node_exporter, to the floor of the design at one a second and in a row, that of the floor at one a second
+/// relative to one in a row, KiB, context switches per second.
 const RATIO: f64 = 0.25;
+const DESIGN_SLOW: f64 = 2.0;
+const DESIGN_ROW: f64 = 1.7;
 const STEADY: f64 = 1.25;
 const PSS: u64 = 20 * 1024;
 const SWITCHES: f64 = 2.0;
@@ -229,17 +232,21 @@ pub(super) fn over_budget(all: &[Figures]) -> Vec<String> {
         let mut say = |what: String| over.push(format!("{}: {what}", f.name));
         // The whole node has more sources than node_exporter: its ratio is shown without a limit.
         if f.name == OURS {
-            let mut compare = |what: &str, times: Option<f64>| match times {
-                Some(times) if (0.01..=RATIO).contains(&times) => {}
+            let mut compare = |other: &str, what: &str, limit: f64, times: Option<f64>| match times {
+                Some(times) if (0.01..=limit).contains(&times) => {}
                 Some(times) => say(format!(
-                    "{times:.2} of the CPU of {} {what}, expected at most {RATIO}",
-                    peers::NEW.name
+                    "{times:.2} of the CPU of {other} {what}, expected at most {limit}"
                 )),
                 // A missing measurement is an error too.
-                None => say(format!("not compared with {} {what}", peers::NEW.name)),
+                None => say(format!("not compared with {other} {what}")),
             };
-            compare("in a row", in_a_row(f, all, peers::NEW.name));
-            compare("at one a second", times(f, all, peers::NEW.name));
+            for (other, row, slow) in [
+                (peers::NEW.name, RATIO, RATIO),
+                (FLOOR_DESIGN, DESIGN_ROW, DESIGN_SLOW),
+            ] {
+                compare(other, "in a row", row, in_a_row(f, all, other));
+                compare(other, "at one a second", slow, times(f, all, other));
+            }
         }
         if pss(f) >= PSS {
             say(format!(
@@ -329,7 +336,11 @@ mod tests {
 
     #[test]
     fn only_exceeded_limits_are_named() {
-        let mut all = vec![figures(peers::NEW.name, 10.0), figures(OURS, 2.5)];
+        let mut all = vec![
+            figures(peers::NEW.name, 10.0),
+            figures(OURS, 2.5),
+            figures(FLOOR_DESIGN, 1.5),
+        ];
         assert_eq!(over_budget(&all), [""; 0]);
         all[1].slow.cpu = vec![2.6];
         all[1].idle_switches = 2.0;
@@ -344,6 +355,28 @@ mod tests {
         let over = over_budget(&all);
         assert_eq!(over.len(), 3, "{over:?}");
         assert_eq!(over_budget(&all[1..]).len(), 4, "a missing ratio passed");
+        assert_eq!(over_budget(&all[..2]).len(), 5, "a missing ratio passed");
+    }
+
+    #[test]
+    fn the_floor_of_the_design_has_a_limit_of_its_own() {
+        let mut all = vec![
+            figures(peers::NEW.name, 100.0),
+            figures(FLOOR_DESIGN, 1.0),
+            figures(OURS, DESIGN_ROW),
+        ];
+        assert_eq!(over_budget(&all), [""; 0]);
+        all[2].slow.cpu = vec![DESIGN_SLOW];
+        assert_eq!(over_budget(&all), [""; 0]);
+        all[2].slow.cpu = vec![DESIGN_SLOW + 0.1];
+        all[2].gzip.cpu = vec![DESIGN_ROW + 0.1];
+        assert_eq!(
+            over_budget(&all),
+            [
+                "nodewarden: 1.80 of the CPU of floor of the design in a row, expected at most 1.7",
+                "nodewarden: 2.10 of the CPU of floor of the design at one a second, expected at most 2"
+            ]
+        );
     }
 
     #[test]
@@ -352,6 +385,7 @@ mod tests {
             figures(peers::NEW.name, 10.0),
             figures(FLOOR, 1.0),
             figures(OURS, 2.0),
+            figures(FLOOR_DESIGN, 2.0),
         ];
         assert_eq!(unsteady(&all), None);
         all[1].slow.cpu = vec![1.3];

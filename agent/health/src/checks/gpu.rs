@@ -38,13 +38,19 @@ pub(super) fn found(gpu: &Gpu<'_>, check: &'static str) -> Finding {
 }
 
 /// The reading of one GPU for a condition.
-pub(super) struct Opinion {
-    /// Distinguishes several conditions of one check; empty for a single one.
-    pub of: &'static str,
-    /// Healthy or not.
-    pub reading: Reading,
-    /// The finding, if the condition becomes bad.
-    pub finding: Finding,
+pub(super) struct Opinion<'a> {
+    of: &'static str,
+    reading: Reading,
+    finding: Box<dyn FnOnce() -> Finding + 'a>,
+}
+
+impl<'a> Opinion<'a> {
+    /// `of`: distinguishes several conditions of one check; empty for a single one. `finding`: made if the condition changes, most never
+    /// do.
+    pub(super) fn new(of: &'static str, reading: Reading, finding: impl FnOnce() -> Finding + 'a) -> Self {
+        let finding = Box::new(finding);
+        Self { of, reading, finding }
+    }
 }
 
 /// Judges each GPU separately. A condition that `opinions` does not list is unknown.
@@ -52,7 +58,7 @@ pub(super) fn each<'a>(
     judge: &Judge<'a>,
     check: &'static Check,
     pace: &'static Pace,
-    mut opinions: impl FnMut(&Gpu<'a>) -> Vec<Opinion>,
+    mut opinions: impl FnMut(&'a Gpu<'a>) -> Vec<Opinion<'a>>,
 ) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
     for gpu in judge.gpus {
@@ -63,7 +69,7 @@ pub(super) fn each<'a>(
                 reading,
                 at: gpu.at,
                 pace,
-                finding: Box::new(move |_| finding),
+                finding: Box::new(move |_| finding()),
             });
         }
     }
@@ -107,7 +113,12 @@ impl Leaps {
         })
     }
 
-    fn opinion(&mut self, judge: &Judge<'_>, row: &Bursts, gpu: &Gpu<'_>) -> Option<Opinion> {
+    fn opinion<'a>(
+        &mut self,
+        judge: &Judge<'a>,
+        row: &'static Bursts,
+        gpu: &'a Gpu<'a>,
+    ) -> Option<Opinion<'a>> {
         let sample = (row.counter)(gpu);
         let count = whole(sample)?;
         let name = (gpu.place().to_owned(), row.of);
@@ -120,20 +131,18 @@ impl Leaps {
             0 if watched >= Duration::from_millis(HOUR_MS) => Reading::Good,
             _ => Reading::Unknown,
         };
-        let expected = format!(
-            "fewer than {BURSTS} bursts of {} an hour, had {bursts}",
-            row.burst
-        );
-        Some(Opinion {
-            of: row.of,
-            reading,
-            finding: Finding {
+        Some(Opinion::new(row.of, reading, move || {
+            let expected = format!(
+                "fewer than {BURSTS} bursts of {} an hour, had {bursts}",
+                row.burst
+            );
+            Finding {
                 detail: row.detail.to_owned(),
                 remedy: Remedy::Inspect,
                 evidence: line(sample, &expected),
                 ..found(gpu, row.check.id)
-            },
-        })
+            }
+        }))
     }
 }
 

@@ -62,7 +62,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
                 .and_then(|info| info.label(label))
                 .unwrap_or_default()
         };
-        let opinion = |aspect: &Aspect| {
+        let opinion = |aspect: &'static Aspect| {
             let (have, allowed) = (value(aspect.label), (aspect.allowed)(&judge.site.settings.expect));
             let reading = match have {
                 // The site no longer expects anything.
@@ -72,17 +72,15 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
                 _ if settled => Reading::Bad,
                 _ => Reading::Unknown,
             };
-            let want = allowed.join(" or ");
-            Opinion {
-                of: aspect.of,
-                reading,
-                finding: Finding {
+            Opinion::new(aspect.of, reading, move || {
+                let want = allowed.join(" or ");
+                Finding {
                     detail: format!("{}: {have} found, {want} expected", aspect.of),
                     remedy: Remedy::Inspect,
                     evidence: format!("{} has {}={have:?}, expected {want}", m::INFO.name, aspect.label),
                     ..found(gpu, CHECK.id)
-                },
-            }
+                }
+            })
         };
         ASPECTS.iter().map(opinion).collect()
     })

@@ -37,12 +37,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
             Reading::Bad if !settled => Reading::Unknown,
             reading => reading,
         };
-        let finding = finding(gpu);
-        vec![Opinion {
-            of: "",
-            reading,
-            finding,
-        }]
+        vec![Opinion::new("", reading, || finding(gpu))]
     })
 }
 

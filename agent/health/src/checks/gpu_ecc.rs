@@ -99,18 +99,13 @@ impl Watch for Uncorrected {
                 // The errors may be old, or the driver may have dropped the count.
                 (0, _) => Reading::Unknown,
             };
-            let finding = Finding {
+            vec![Opinion::new("", reading, move || Finding {
                 detail: "uncorrected memory errors".to_owned(),
                 remedy: Remedy::ResetGpu,
                 count: grown.max(1),
                 evidence: line(sample, &format!("not to grow, grew by {grown}")),
                 ..found(gpu, UNCORRECTED.id)
-            };
-            vec![Opinion {
-                of: "",
-                reading,
-                finding,
-            }]
+            })]
         })
     }
 
@@ -135,16 +130,11 @@ static LEAPS: Bursts = Bursts {
 fn sram<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &SRAM, &USUAL, |gpu| {
         let sample = gpu.one(&m::ECC_SRAM_THRESHOLD);
-        let finding = Finding {
+        vec![Opinion::new("", flag(sample), move || Finding {
             detail: "SRAM error threshold exceeded".to_owned(),
             remedy: Remedy::Inspect,
             evidence: line(sample, "0"),
             ..found(gpu, SRAM.id)
-        };
-        vec![Opinion {
-            of: "",
-            reading: flag(sample),
-            finding,
-        }]
+        })]
     })
 }

@@ -47,18 +47,14 @@ const REASONS: [(&str, &str); 2] = [
 
 fn slowdown<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &SLOWDOWN, &LASTING, |gpu| {
-        let opinion = |(reason, detail): (&'static str, &str)| {
+        let opinion = |(reason, detail): (&'static str, &'static str)| {
             let sample = gpu.with(&m::CLOCK_EVENT, &[("reason", reason)]);
-            Opinion {
-                of: reason,
-                reading: flag(sample),
-                finding: Finding {
-                    detail: detail.to_owned(),
-                    remedy: Remedy::Inspect,
-                    evidence: line(sample, "0"),
-                    ..found(gpu, SLOWDOWN.id)
-                },
-            }
+            Opinion::new(reason, flag(sample), move || Finding {
+                detail: detail.to_owned(),
+                remedy: Remedy::Inspect,
+                evidence: line(sample, "0"),
+                ..found(gpu, SLOWDOWN.id)
+            })
         };
         REASONS.into_iter().map(opinion).collect()
     })
@@ -81,10 +77,10 @@ fn temperature<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     })
 }
 
-fn hot(
-    gpu: &Gpu<'_>,
-    (of, now, limit, detail): (&'static str, &'static Metric, &'static Metric, &str),
-) -> Opinion {
+fn hot<'a>(
+    gpu: &'a Gpu<'a>,
+    (of, now, limit, detail): (&'static str, &'static Metric, &'static Metric, &'static str),
+) -> Opinion<'a> {
     // A limit of 0 is no limit. A value that no chip survives is not a temperature.
     let reading = match (gpu.value(now), gpu.value(limit)) {
         (Some(now), Some(limit)) if limit > 0.0 && (0.0..200.0).contains(&now) => {
@@ -97,14 +93,10 @@ fn hot(
         _ => Reading::Unknown,
     };
     let limit = gpu.value(limit).unwrap_or_default();
-    Opinion {
-        of,
-        reading,
-        finding: Finding {
-            detail: detail.to_owned(),
-            remedy: Remedy::Inspect,
-            evidence: line(gpu.one(now), &format!("below {limit}")),
-            ..found(gpu, TEMPERATURE.id)
-        },
-    }
+    Opinion::new(of, reading, move || Finding {
+        detail: detail.to_owned(),
+        remedy: Remedy::Inspect,
+        evidence: line(gpu.one(now), &format!("below {limit}")),
+        ..found(gpu, TEMPERATURE.id)
+    })
 }

@@ -146,14 +146,13 @@ fn conditions<'a>(judge: &Judge<'a>, best: &mut Bounded<String, u64, STORED>) ->
                 false if up > 0 => Reading::Good,
                 _ => Reading::Unknown,
             };
-            let finding = finding(gpu, (up, want), (down, seen), own);
             judged.push(Judged {
                 key: key(CHECK.id, gpu, if own { "" } else { "together" }),
                 subject: gpu.subject(),
                 reading,
                 at: gpu.at,
                 pace: &SLOW,
-                finding: Box::new(move |_| finding),
+                finding: Box::new(move |_| finding(gpu, (up, want), (down, seen), own)),
             });
         }
     }

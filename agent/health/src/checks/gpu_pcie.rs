@@ -65,22 +65,20 @@ fn slow<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
             Some(false) if gpu.is_busy() => Reading::Bad,
             _ => Reading::Unknown,
         };
-        let best = |metric| gpu.value(metric).unwrap_or_default();
-        let generation = line(
-            gpu.one(&m::PCIE_GENERATION),
-            &best(&m::PCIE_GENERATION_MAX).to_string(),
-        );
-        let width = line(gpu.one(&m::PCIE_WIDTH), &best(&m::PCIE_WIDTH_MAX).to_string());
-        vec![Opinion {
-            of: "",
-            reading,
-            finding: Finding {
+        vec![Opinion::new("", reading, || {
+            let best = |metric| gpu.value(metric).unwrap_or_default();
+            let generation = line(
+                gpu.one(&m::PCIE_GENERATION),
+                &best(&m::PCIE_GENERATION_MAX).to_string(),
+            );
+            let width = line(gpu.one(&m::PCIE_WIDTH), &best(&m::PCIE_WIDTH_MAX).to_string());
+            Finding {
                 detail: "PCIe link below its best under load".to_owned(),
                 remedy: Remedy::Reboot,
                 evidence: format!("{generation}; {width}"),
                 ..found(gpu, SLOW_LINK.id)
-            },
-        }]
+            }
+        })]
     })
 }
 

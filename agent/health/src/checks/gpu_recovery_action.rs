@@ -35,10 +35,10 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
             ("shared", Kind::Shared),
         ]
         .into_iter()
-        .map(|(of, kind)| Opinion {
-            of,
-            reading: reading(action, kind),
-            finding: finding(gpu, action.and_then(meaning)),
+        .map(|(of, kind)| {
+            Opinion::new(of, reading(action, kind), move || {
+                finding(gpu, action.and_then(meaning))
+            })
         })
         .collect()
     })

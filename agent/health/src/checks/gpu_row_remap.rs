@@ -49,11 +49,12 @@ const WRONG: [(&str, &Metric, &str, Remedy); 3] = [
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &CHECK, &USUAL, |gpu| {
-        let opinion = |(of, metric, detail, remedy): (&'static str, &'static Metric, &str, Remedy)| Opinion {
-            of,
-            reading: flag(gpu.one(metric)),
-            finding: finding(gpu, metric, detail, remedy),
-        };
+        let opinion =
+            |(of, metric, detail, remedy): (&'static str, &'static Metric, &'static str, Remedy)| {
+                Opinion::new(of, flag(gpu.one(metric)), move || {
+                    finding(gpu, metric, detail, remedy)
+                })
+            };
         WRONG.into_iter().map(opinion).collect()
     })
 }

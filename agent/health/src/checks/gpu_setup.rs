@@ -54,16 +54,12 @@ fn persistence<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
             Some(0.0) => Reading::Bad,
             _ => Reading::Unknown,
         };
-        vec![Opinion {
-            of: "",
-            reading,
-            finding: Finding {
-                detail: "persistence mode off".to_owned(),
-                remedy: Remedy::Inspect,
-                evidence: line(sample, "1"),
-                ..found(gpu, PERSISTENCE.id)
-            },
-        }]
+        vec![Opinion::new("", reading, move || Finding {
+            detail: "persistence mode off".to_owned(),
+            remedy: Remedy::Inspect,
+            evidence: line(sample, "1"),
+            ..found(gpu, PERSISTENCE.id)
+        })]
     })
 }
 
@@ -88,15 +84,11 @@ fn fabric<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         };
         let sample = failed.or(wrong).or(gpu.one(&n::FABRIC_STATE));
         let expected = if failed.or(wrong).is_some() { "0" } else { "3" };
-        vec![Opinion {
-            of: "",
-            reading,
-            finding: Finding {
-                detail: format!("fabric: {}", aspect.replace('_', " ")),
-                remedy: Remedy::Inspect,
-                evidence: line(sample, expected),
-                ..found(gpu, FABRIC.id)
-            },
-        }]
+        vec![Opinion::new("", reading, move || Finding {
+            detail: format!("fabric: {}", aspect.replace('_', " ")),
+            remedy: Remedy::Inspect,
+            evidence: line(sample, expected),
+            ..found(gpu, FABRIC.id)
+        })]
     })
 }
