@@ -28,7 +28,7 @@ const DECLARED: &[(&str, &str)] = &[
         "NVLink and XGMI have metrics of their own",
     ),
     (
-        "agent/health/src/checks/gpu_process.rs",
+        "agent/health/src/reads/gpu_process.rs",
         "names of vendors' services",
     ),
     ("agent/health/src/checks/gpu_setup.rs", "the fabric of NVSwitches"),
