@@ -67,7 +67,7 @@ impl Caller {
     /// Continues with another handle, as after a scan, or after refusals: every query is allowed again.
     pub(super) fn renew(&mut self, handle: Handle) {
         self.handle = handle;
-        if self.is_denied() {
+        if self.is_denied() && self.gone.is_none() {
             // Nothing was answered, so no query is known to be refused for itself: if only some are refused now, the permission came
             // back between them.
             self.denied.clear();

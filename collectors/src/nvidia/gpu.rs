@@ -51,8 +51,7 @@ struct Open {
     limits_read: Instant,
     instances: Instances,
     profile: Option<Profile>,
-    /// Permissions are missing that may come back, so the next reading opens it again: everything is asked, and nothing that was not
-    /// answered meanwhile is kept.
+    /// Permissions are missing that may come back, so the next reading asks for everything again.
     is_denied: bool,
 }
 
@@ -78,7 +77,7 @@ impl Open {
         }
     }
 
-    /// Asks for everything again, with the same handle. Samples, rates and what is not answered stay as they are.
+    /// Asks for everything again, with the same handle. The GPM samples and the last readings of rates are kept.
     fn again(&mut self, inventory: &Inventory, identity: &Identity) -> Result<(), Code> {
         let caller = &mut self.caller;
         caller.renew(caller.handle);

@@ -38,7 +38,7 @@ struct Refused {
 #[derive(Clone)]
 pub(super) struct AttributeFiles {
     pub(super) budget: Arc<DescriptorBudget>,
-    /// A recording or another tree in place of sysfs.
+    /// A recording in place of sysfs: a removed file stays readable.
     pub(super) on_disk: bool,
 }
 

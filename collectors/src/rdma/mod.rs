@@ -22,7 +22,6 @@ mod stats;
 pub(crate) mod text;
 mod watch;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,11 +63,11 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         budget: DescriptorBudget::of_process(),
         on_disk: !env.is_live(),
     };
-    // A recording's next step follows immediately.
-    let pace = if env.is_live() { LOOK } else { Duration::ZERO };
+    // A recording's next step follows immediately, and a file of a tree may be replaced at any time.
+    let is_kernels = env.is_live() && !env.is_tree();
+    let pace = if is_kernels { LOOK } else { Duration::ZERO };
     // The kernel's events concern only its own tree.
-    let is_own = env.is_live() && env.sysroot == Path::new("/");
-    let bell = is_own
+    let bell = is_kernels
         .then(|| EventWaker::new(&files.budget).map(Arc::new))
         .transpose();
     let bell = bell.unwrap_or_else(|error| {
