@@ -119,7 +119,7 @@ fn tests(pages: [&[Sample]; 2], expected: &[(&str, Vec<(String, f64)>)]) -> Stri
     text + PARTLY_KNOWN
 }
 
-/// A job with a GPU that reports utilization, one that does not, an instance, and a lost GPU; and a job with an instance only.
+/// A job with a GPU that reports utilization, one that does not, an instance, and a lost GPU; a job with a lost GPU only; and one with an instance only.
 const PARTLY_KNOWN: &str = r#"
 - interval: 1m
   input_series:
@@ -137,6 +137,12 @@ const PARTLY_KNOWN: &str = r#"
     values: '60 60'
   - series: 'slurm_job_gpu_seconds_total{gpu="b",jobid="99"}'
     values: '0 60'
+  - series: 'slurm_job_gpu_seconds_total{gpu="e",jobid="97"}'
+    values: '0 60'
+  - series: 'slurm_job_gpu_busy_seconds_total{gpu="e",jobid="97"}'
+    values: '30 30'
+  - series: 'slurm_job_gpu_watched_seconds_total{gpu="e",jobid="97"}'
+    values: '60 60'
   - series: 'slurm_job_gpu_seconds_total{gpu="c",gpu_instance="1/0",jobid="99"}'
     values: '0 60'
   - series: 'slurm_job_gpu_seconds_total{gpu="c",gpu_instance="2/0",jobid="98"}'

@@ -11,7 +11,7 @@ pub(super) static GROUP: Group = Group {
         expr: "(
   sum by (cluster, jobid) (
     slurm_job_gpu_share_ratio
-    and ignoring (evidence) slurm_job_gpu_busy_seconds_total
+    and ignoring (evidence) (rate(slurm_job_gpu_watched_seconds_total[30m]) > 0)
   ) >= 8
 )
 and on (cluster, jobid)
@@ -91,7 +91,7 @@ and on (cluster, jobid)
         },
         FurtherCase {
             alert: "JobGpusIdle",
-            about: "a GPU that is always busy, and 7 that were lost, of which nothing is known.",
+            about: "an idle GPU, and 7 that were lost, of which nothing is known.",
             case: Case {
                 input: &[
                     (
@@ -100,7 +100,7 @@ and on (cluster, jobid)
                     ),
                     (
                         r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
-                        "0+60x200",
+                        "0x200",
                     ),
                     (
                         r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,

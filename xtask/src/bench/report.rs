@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::measure::{Figures, Series};
-use super::{FLOOR, FLOOR_DESIGN, OURS, peers};
+use super::{DOCUMENT, FLOOR, FLOOR_DESIGN, OURS, peers};
 use crate::cmd;
 
 /// Marks around a table in docs/benchmarks.md.
@@ -280,7 +280,21 @@ pub(super) fn machine(cores: usize, tree: &Path, method: &str) -> Result<Machine
     let load = read("/proc/loadavg")?;
     let kind = cmd::output(cmd::program("stat", &["-f", "-c", "%T"]).arg(tree))?;
     let date = cmd::output(&mut cmd::program("date", &["-u", "+%F"]))?;
-    let commit = cmd::output(&mut cmd::program("git", &["describe", "--always", "--dirty"]))?;
+    let mut commit = cmd::output(&mut cmd::program("git", &["describe", "--always"]))?;
+    commit.truncate(commit.trim_end().len());
+    // The document of an earlier bench changes no program.
+    let others = format!(":(top,exclude){DOCUMENT}");
+    let changes = [
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        &others,
+    ];
+    if !cmd::output(&mut cmd::program("git", &changes))?.trim().is_empty() {
+        commit.push_str("-dirty");
+    }
     Ok(Machine {
         lines: vec![
             format!(

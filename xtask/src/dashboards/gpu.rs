@@ -352,7 +352,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Stat(None),
                     width: 6,
                     queries: &[(
-                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum(rate(slurm_job_gpu_watched_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / (sum(rate(slurm_job_gpu_watched_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) > 0)",
                         "",
                     )],
                 },
@@ -376,7 +376,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (cluster, instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / sum by (cluster, instance) (rate(slurm_job_gpu_watched_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
+                        "sum by (cluster, instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / (sum by (cluster, instance) (rate(slurm_job_gpu_watched_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) > 0)",
                         "{{instance}}",
                     )],
                 },
