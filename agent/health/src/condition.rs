@@ -1,6 +1,7 @@
 //! Findings from conditions that every reading shows: how many consecutive readings open and end one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use collectors::Subject;
@@ -49,6 +50,13 @@ pub struct Run {
     pub readings: u32,
     /// The time from the first to the last.
     pub span: Duration,
+}
+
+/// `4 readings over 60 s`.
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} readings over {} s", self.readings, self.span.as_secs())
+    }
 }
 
 /// The result of a check for one condition in one snapshot.

@@ -78,7 +78,7 @@ impl Open {
     }
 
     /// Asks for everything again, with the same handle. The GPM samples and the last readings of rates are kept.
-    fn again(&mut self, inventory: &Inventory, identity: &Identity) -> Result<(), Code> {
+    fn ask_again(&mut self, inventory: &Inventory, identity: &Identity) -> Result<(), Code> {
         let caller = &mut self.caller;
         caller.renew(caller.handle);
         caller.begin();
@@ -130,7 +130,7 @@ impl GpuState {
                 open.instances.suspect();
             }
             if open.is_denied {
-                open.again(inventory, &self.identity)?;
+                open.ask_again(inventory, &self.identity)?;
             }
         } else {
             // The counts of calls continue; everything else starts from zero.

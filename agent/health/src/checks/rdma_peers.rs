@@ -98,15 +98,6 @@ fn key(row: &Weighed, of: &str) -> String {
     key.trim_end().to_owned()
 }
 
-/// The evidence of a finding begins with its readings.
-fn of_run(run: Run, evidence: &str) -> String {
-    format!(
-        "{} readings over {} s: {evidence}",
-        run.readings,
-        run.span.as_secs()
-    )
-}
-
 /// One port.
 fn alone<'a>(
     row: Weighed,
@@ -127,13 +118,10 @@ fn alone<'a>(
         remedy: Remedy::Inspect,
         drains: row.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
-        evidence: of_run(
-            run,
-            &format!(
-                "{}; {}: {bad} of {seen} ports of its group are affected",
-                opinion.evidence,
-                port.whereabouts()
-            ),
+        evidence: format!(
+            "{run}: {}; {}: {bad} of {seen} ports of its group are affected",
+            opinion.evidence,
+            port.whereabouts()
         ),
         ..Finding::of_condition(row.check.id, port.subject())
     };
@@ -195,17 +183,14 @@ impl Together {
             remedy: Remedy::Inspect,
             drains: row.acts && row.whose == Whose::Node,
             joins: Joins::Opens,
-            evidence: of_run(
-                run,
-                &format!(
-                    "{}; {}: {}",
-                    self.line.unwrap_or_default(),
-                    match row.whose {
-                        Whose::Fabric => "shared (switch, fabric), so it never drains",
-                        Whose::Node => "of the node, not of one port",
-                    },
-                    self.names.join(" ")
-                ),
+            evidence: format!(
+                "{run}: {}; {}: {}",
+                self.line.unwrap_or_default(),
+                match row.whose {
+                    Whose::Fabric => "shared (switch, fabric), so it never drains",
+                    Whose::Node => "of the node, not of one port",
+                },
+                self.names.join(" ")
             ),
             ..Finding::of_condition(row.check.id, Subject::node())
         };

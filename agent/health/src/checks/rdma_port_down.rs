@@ -163,12 +163,7 @@ fn judge_of<'a>(
         pace: &PACE,
         finding: Box::new(move |run: Run| {
             let mut finding = finding();
-            finding.evidence = format!(
-                "{} readings over {} s: {}",
-                run.readings,
-                run.span.as_secs(),
-                finding.evidence
-            );
+            finding.evidence = format!("{run}: {}", finding.evidence);
             finding
         }),
     }
