@@ -61,13 +61,13 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     netlink::check_recording(env)?;
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
+        is_tree: env.is_tree(),
         on_disk: !env.is_live(),
     };
-    // A recording's next step follows immediately, and a file of a tree may be replaced at any time.
-    let is_kernels = env.is_live() && !env.is_tree();
-    let pace = if is_kernels { LOOK } else { Duration::ZERO };
+    // A recording's next step follows immediately.
+    let pace = if env.is_live() { LOOK } else { Duration::ZERO };
     // The kernel's events concern only its own tree.
-    let bell = is_kernels
+    let bell = (env.is_live() && !env.is_tree())
         .then(|| EventWaker::new(&files.budget).map(Arc::new))
         .transpose();
     let bell = bell.unwrap_or_else(|error| {

@@ -68,6 +68,8 @@ pub(super) struct RdmaPort {
     subject: Subject,
     place: PortLocation,
     files: AttributeFiles,
+    /// When entries of the folders of its files last changed; empty outside of trees.
+    changes: Vec<Option<i64>>,
     facts: PortFacts,
     device: Option<(DeviceFacts, Vec<Counter>)>,
     state: Attribute,
@@ -171,6 +173,7 @@ impl RdmaPort {
             counters,
             is_whole,
             files: files.clone(),
+            changes: Vec::new(),
             place,
             hub: None,
             setup: None,
@@ -202,6 +205,39 @@ impl RdmaPort {
     /// Whether each of its folders could be listed.
     pub(super) const fn is_whole(&self) -> bool {
         self.is_whole
+    }
+
+    /// In a tree, a file may be replaced by another of its name, which an open descriptor would never show.
+    fn close_replaced(&mut self) {
+        let port = self.place.port_folder();
+        let mut folders = ["counters", "counters_ext", "hw_counters"]
+            .map(|name| port.join(name))
+            .to_vec();
+        folders.push(port);
+        if self.device.is_some() {
+            folders.push(self.place.folder.join("hw_counters"));
+        }
+        if !self.facts.netdev.is_empty() {
+            folders.push(self.place.net.join(&self.facts.netdev));
+        }
+        let changes = folders.iter().map(|folder| root::changed_at(folder)).collect();
+        if std::mem::replace(&mut self.changes, changes) == self.changes {
+            return;
+        }
+        let files = [&mut self.state, &mut self.physical_state];
+        let others = [&mut self.rate, &mut self.carrier_down, &mut self.netdev_up];
+        for file in files.into_iter().chain(others.into_iter().flatten()) {
+            file.close();
+        }
+        let of_device = self.device.iter_mut().flat_map(|(_, counters)| counters);
+        for counter in self
+            .counters
+            .iter_mut()
+            .chain(&mut self.hw_counters)
+            .chain(of_device)
+        {
+            counter.close();
+        }
     }
 
     fn refresh(&mut self, now: Instant, answer: Option<&nldev::NldevPort>) {
@@ -329,6 +365,9 @@ impl RdmaPort {
                 took,
             }),
         };
+        if self.files.is_tree {
+            self.close_replaced();
+        }
         let mut unreadable = UnreadableFiles::default();
         let answer = match &mut self.port_query {
             Some(query) => {

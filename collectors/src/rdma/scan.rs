@@ -26,8 +26,6 @@ pub(crate) struct RdmaDevices {
     netlink: Option<Netlink>,
     /// How often the marks of existing devices are compared, which costs a sixth of a reading.
     pace: Duration,
-    /// A tree in place of the kernel's own, where files may be replaced: an open one would show its old value for ever.
-    is_tree: bool,
     seen: Option<Listing>,
     looked: Option<Instant>,
 }
@@ -69,8 +67,6 @@ struct DeviceEntry {
 struct Marks {
     /// The inodes of the folders of counters and of the next possible port, 0 if absent.
     inodes: Vec<u64>,
-    /// When entries of these folders last changed; only in a tree.
-    changes: Vec<Option<i64>>,
     /// Only if the rules name network interfaces: udev may rename one at any time, and a bond may take one.
     netdevs: Option<Vec<(Entry, Option<String>)>>,
 }
@@ -115,7 +111,6 @@ impl RdmaDevices {
             hub: Hub::new(None),
             make,
             pace,
-            is_tree: env.is_tree(),
             seen: None,
             looked: None,
         }
@@ -147,18 +142,9 @@ impl RdmaDevices {
     fn marks(&self, folder: &Path, ports: &[u32]) -> Result<Marks, Error> {
         let inode = |path: &Path| Ok::<_, Error>(root::inode(path)?.unwrap_or_default());
         let mut inodes = vec![inode(&folder.join("hw_counters"))?];
-        let mut changes = Vec::new();
-        if self.is_tree {
-            changes.push(root::changed_at(&folder.join("hw_counters"))?);
-        }
         let all = folder.join("ports");
         for port in ports {
             let port = all.join(port.to_string());
-            if self.is_tree {
-                for folder in ["", "counters", "hw_counters"] {
-                    changes.push(root::changed_at(&port.join(folder))?);
-                }
-            }
             let (hw, pma) = (inode(&port.join("hw_counters"))?, inode(&port.join("counters"))?);
             inodes.extend([hw, pma]);
             // Otherwise they show whether the port exists.
@@ -176,7 +162,6 @@ impl RdmaDevices {
             .then(|| function::masters(folder));
         Ok(Marks {
             inodes,
-            changes,
             netdevs: netdevs.transpose()?,
         })
     }

@@ -111,14 +111,13 @@ fn a_device_or_port_that_takes_an_old_name_is_another_one() {
 fn a_file_of_a_tree_that_another_replaces_is_read_by_its_name() {
     let node = Node::with(&["mlx5_0"]);
     let mut source = open(&node.env(), &Settings::default()).unwrap().unwrap();
+    let mut ports = source.devices.scan().unwrap();
+    read(&mut *ports[0]);
     for (file, series) in [
         ("counters/link_downed", "rdma_link_downed_total mlx5_0 1"),
         ("hw_counters/out_of_buffer", "rdma_out_of_buffer_total mlx5_0 1"),
         ("state", "rdma_port_state mlx5_0 1"),
     ] {
-        let mut ports = source.devices.scan().unwrap();
-        read(&mut *ports[0]);
-        assert!(!source.devices.changed(), "{file}");
         let path = node.path(&format!("infiniband/mlx5_0/ports/1/{file}"));
         let other = path.with_extension("new");
         let (text, expected) = match file {
@@ -129,8 +128,6 @@ fn a_file_of_a_tree_that_another_replaces_is_read_by_its_name() {
         // Older kernels give a folder the time of the last tick.
         std::thread::sleep(Duration::from_millis(20));
         fs::rename(&other, &path).unwrap();
-        assert!(source.devices.changed(), "{file}");
-        let mut ports = source.devices.scan().unwrap();
         assert_eq!(value(&read(&mut *ports[0]), series), Some(expected), "{file}");
     }
 }
