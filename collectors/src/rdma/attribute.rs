@@ -54,7 +54,7 @@ impl AttributeFiles {
 }
 
 impl Attribute {
-    /// The next reading opens it by its name.
+    /// The next reading opens it by its name. A rest goes on.
     pub(super) fn close(&mut self) {
         self.kept.close();
     }

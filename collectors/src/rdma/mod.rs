@@ -8,6 +8,7 @@ mod choice;
 mod connections;
 mod counter;
 pub(crate) mod facts;
+mod folders;
 pub(crate) mod function;
 mod gid;
 mod hub;

@@ -10,6 +10,7 @@ use super::attribute::{Attribute, AttributeFiles};
 use super::connections::Connections;
 use super::counter::{self, Counter, CounterReading, Meaning};
 use super::facts::{DeviceFacts, PortFacts};
+use super::folders::TreeFolders;
 use super::function::DeviceFunction;
 use super::hub::Hub;
 use super::metrics::drivers::{Means, Words};
@@ -68,8 +69,8 @@ pub(super) struct RdmaPort {
     subject: Subject,
     place: PortLocation,
     files: AttributeFiles,
-    /// When entries of the folders of its files last changed; empty outside of trees.
-    changes: Vec<Option<i64>>,
+    /// Only in a tree.
+    folders: Option<TreeFolders>,
     facts: PortFacts,
     device: Option<(DeviceFacts, Vec<Counter>)>,
     state: Attribute,
@@ -156,6 +157,16 @@ impl RdmaPort {
             is_whole = false;
             Connections::default()
         });
+        let folders = files.is_tree.then(|| {
+            let mut folders = TreeFolders::new(&files.budget);
+            for name in ["", "counters", "counters_ext", "hw_counters"] {
+                folders.add(&folder.join(name));
+            }
+            if device.is_some() {
+                folders.add(&place.folder.join("hw_counters"));
+            }
+            folders
+        });
         Self {
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
             facts: PortFacts::default(),
@@ -173,7 +184,7 @@ impl RdmaPort {
             counters,
             is_whole,
             files: files.clone(),
-            changes: Vec::new(),
+            folders,
             place,
             hub: None,
             setup: None,
@@ -207,23 +218,8 @@ impl RdmaPort {
         self.is_whole
     }
 
-    /// In a tree, a file may be replaced by another of its name, which an open descriptor would never show.
-    fn close_replaced(&mut self) {
-        let port = self.place.port_folder();
-        let mut folders = ["counters", "counters_ext", "hw_counters"]
-            .map(|name| port.join(name))
-            .to_vec();
-        folders.push(port);
-        if self.device.is_some() {
-            folders.push(self.place.folder.join("hw_counters"));
-        }
-        if !self.facts.netdev.is_empty() {
-            folders.push(self.place.net.join(&self.facts.netdev));
-        }
-        let changes = folders.iter().map(|folder| root::changed_at(folder)).collect();
-        if std::mem::replace(&mut self.changes, changes) == self.changes {
-            return;
-        }
+    /// The next reading opens each file by its name: an open descriptor never shows the file that took the name of its own.
+    fn close_files(&mut self) {
         let files = [&mut self.state, &mut self.physical_state];
         let others = [&mut self.rate, &mut self.carrier_down, &mut self.netdev_up];
         for file in files.into_iter().chain(others.into_iter().flatten()) {
@@ -248,6 +244,7 @@ impl RdmaPort {
             files,
             hub,
             setup,
+            folders,
             ..
         } = self;
         if let Some((hub, seen)) = hub {
@@ -266,6 +263,9 @@ impl RdmaPort {
             let is_its_own = !facts.netdev.is_empty() && !facts.is_bonded;
             let is_usable = facts.link_layer != "InfiniBand" && is_its_own;
             let file = |name| is_usable.then(|| files.attribute(interface.join(name)));
+            if let Some(folders) = folders.as_mut().filter(|_| is_usable) {
+                folders.add(&interface);
+            }
             self.netdev_up = file("operstate");
             let counts = facts.link_layer == "Ethernet" && is_its_own;
             self.carrier_down = file("carrier_down_count").filter(|_| counts);
@@ -365,8 +365,8 @@ impl RdmaPort {
                 took,
             }),
         };
-        if self.files.is_tree {
-            self.close_replaced();
+        if self.folders.as_mut().is_some_and(TreeFolders::have_changed) {
+            self.close_files();
         }
         let mut unreadable = UnreadableFiles::default();
         let answer = match &mut self.port_query {

@@ -282,14 +282,6 @@ pub fn inode(path: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
-/// The time of the last change of a folder's entries, in nanoseconds since the epoch: a file of it was created, removed or replaced. As
-/// exact as its filesystem. `None`: absent, or stat(2) fails.
-pub fn changed_at(path: &Path) -> Option<i64> {
-    let found = fs::metadata(path).ok()?;
-    let seconds = found.mtime().saturating_mul(1_000_000_000);
-    Some(seconds.saturating_add(found.mtime_nsec()))
-}
-
 /// The owner of a file. `Ok(None)`: absent.
 ///
 /// # Errors

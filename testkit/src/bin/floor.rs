@@ -92,13 +92,13 @@ fn main() -> Result<()> {
     }
 }
 
-/// The text of a page around its first whole numbers.
+/// The text of a page around the numbers of its first counters.
 fn around(page: &str, count: usize) -> Result<Text> {
     let (mut prefixes, mut rest) = (Vec::new(), String::new());
     for line in page.lines() {
         let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match line.rsplit_once(' ') {
-            Some((series, value)) if prefixes.len() < count && !line.starts_with('#') && number(value) => {
+            Some((series, value)) if prefixes.len() < count && is_counter(series) && number(value) => {
                 rest.push_str(series);
                 rest.push(' ');
                 prefixes.push(std::mem::take(&mut rest));
@@ -110,11 +110,14 @@ fn around(page: &str, count: usize) -> Result<Text> {
         }
     }
     let found = prefixes.len();
-    ensure!(
-        found == count,
-        "{found} whole numbers on the page, expected {count}"
-    );
+    ensure!(found == count, "{found} counters on the page, expected {count}");
     Ok(Text { prefixes, rest })
+}
+
+/// Whether a line of a page up to its value is that of a counter of a port.
+fn is_counter(series: &str) -> bool {
+    let name = series.split_once('{').map(|(name, _)| name);
+    name.is_some_and(|name| name.starts_with("rdma_") && name.ends_with("_total"))
 }
 
 /// The core thread: asks the process that reads, for the thread that serves.
