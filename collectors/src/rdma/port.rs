@@ -1,6 +1,6 @@
 //! One port: state, rate, properties and counters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -158,14 +158,11 @@ impl RdmaPort {
             Connections::default()
         });
         let folders = files.is_tree.then(|| {
-            let mut folders = TreeFolders::new(&files.budget);
-            for name in ["", "counters", "counters_ext", "hw_counters"] {
-                folders.add(&folder.join(name));
-            }
-            if device.is_some() {
-                folders.add(&place.folder.join("hw_counters"));
-            }
-            folders
+            let below =
+                |folder: &Path, names: &[&str]| names.iter().map(|n| folder.join(n)).collect::<Vec<_>>();
+            let mut paths = below(&place.folder, &["", "ports", "hw_counters"]);
+            paths.extend(below(&folder, &["", "counters", "counters_ext", "hw_counters"]));
+            TreeFolders::new(&files.budget, paths)
         });
         Self {
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
@@ -220,9 +217,8 @@ impl RdmaPort {
 
     /// The next reading opens each file by its name: an open descriptor never shows the file that took the name of its own.
     fn close_files(&mut self) {
-        let files = [&mut self.state, &mut self.physical_state];
-        let others = [&mut self.rate, &mut self.carrier_down, &mut self.netdev_up];
-        for file in files.into_iter().chain(others.into_iter().flatten()) {
+        let states = [&mut self.state, &mut self.physical_state];
+        for file in states.into_iter().chain(&mut self.rate) {
             file.close();
         }
         let of_device = self.device.iter_mut().flat_map(|(_, counters)| counters);
@@ -244,7 +240,6 @@ impl RdmaPort {
             files,
             hub,
             setup,
-            folders,
             ..
         } = self;
         if let Some((hub, seen)) = hub {
@@ -263,9 +258,6 @@ impl RdmaPort {
             let is_its_own = !facts.netdev.is_empty() && !facts.is_bonded;
             let is_usable = facts.link_layer != "InfiniBand" && is_its_own;
             let file = |name| is_usable.then(|| files.attribute(interface.join(name)));
-            if let Some(folders) = folders.as_mut().filter(|_| is_usable) {
-                folders.add(&interface);
-            }
             self.netdev_up = file("operstate");
             let counts = facts.link_layer == "Ethernet" && is_its_own;
             self.carrier_down = file("carrier_down_count").filter(|_| counts);
@@ -365,8 +357,17 @@ impl RdmaPort {
                 took,
             }),
         };
-        if self.folders.as_mut().is_some_and(TreeFolders::have_changed) {
-            self.close_files();
+        if let Some(folders) = &mut self.folders {
+            // An interface's folder is often a link, and only these two of its files stay open.
+            for file in [&mut self.carrier_down, &mut self.netdev_up]
+                .into_iter()
+                .flatten()
+            {
+                file.close();
+            }
+            if folders.have_changed() {
+                self.close_files();
+            }
         }
         let mut unreadable = UnreadableFiles::default();
         let answer = match &mut self.port_query {

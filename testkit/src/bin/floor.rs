@@ -92,13 +92,13 @@ fn main() -> Result<()> {
     }
 }
 
-/// The text of a page around the numbers of its first counters.
+/// The text of a page around the numbers of its counters.
 fn around(page: &str, count: usize) -> Result<Text> {
     let (mut prefixes, mut rest) = (Vec::new(), String::new());
     for line in page.lines() {
         let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match line.rsplit_once(' ') {
-            Some((series, value)) if prefixes.len() < count && is_counter(series) && number(value) => {
+            Some((series, value)) if is_counter(series) && number(value) => {
                 rest.push_str(series);
                 rest.push(' ');
                 prefixes.push(std::mem::take(&mut rest));

@@ -1,6 +1,7 @@
 //! Ports that are added, removed, and replaced.
 
 use super::*;
+use crate::sys::kept::count;
 
 /// Replaces a folder by another of the same name, which certainly has another inode.
 fn replace(node: &Node, path: &str) {
@@ -132,7 +133,9 @@ fn a_file_of_a_tree_that_another_replaces_is_read_by_its_name() {
         // Within 2 s of a change, each reading opens every file.
         std::thread::sleep(Duration::from_millis(2100));
         read(&mut *ports[0]);
+        count::take();
         assert_ne!(value(&read(&mut *ports[0]), series), Some(expected), "{file}");
+        assert_eq!(count::take().0, 2, "only the interface's files are opened again");
         let path = node.path(file);
         let other = path.with_extension("new");
         fs::write(&other, text).unwrap();
