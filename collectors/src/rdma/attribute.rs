@@ -38,8 +38,6 @@ struct Refused {
 #[derive(Clone)]
 pub(super) struct AttributeFiles {
     pub(super) budget: Arc<DescriptorBudget>,
-    /// A tree in place of the kernel's own, where a file may be replaced by another of its name.
-    pub(super) is_tree: bool,
     /// A recording in place of sysfs: a removed file stays readable.
     pub(super) on_disk: bool,
 }
@@ -54,11 +52,6 @@ impl AttributeFiles {
 }
 
 impl Attribute {
-    /// The next reading opens it by its name. A rest goes on.
-    pub(super) fn close(&mut self) {
-        self.kept.close();
-    }
-
     /// Reads it, unless it has a rest; then the last reason holds.
     pub(super) fn read<T>(
         &mut self,
@@ -135,7 +128,6 @@ mod tests {
     fn files() -> AttributeFiles {
         AttributeFiles {
             budget: DescriptorBudget::new(10),
-            is_tree: false,
             on_disk: false,
         }
     }

@@ -44,11 +44,6 @@ pub(super) struct CounterReading {
 }
 
 impl Counter {
-    /// The next reading opens its file by its name.
-    pub(super) fn close(&mut self) {
-        self.file.close();
-    }
-
     /// Reads it.
     pub(super) fn read(&mut self, now: Instant) -> Result<CounterReading, Reason> {
         let count = self.file.read(now, number)?;

@@ -8,7 +8,6 @@ mod choice;
 mod connections;
 mod counter;
 pub(crate) mod facts;
-mod folders;
 pub(crate) mod function;
 mod gid;
 mod hub;
@@ -23,6 +22,7 @@ mod stats;
 pub(crate) mod text;
 mod watch;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,13 +62,13 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     netlink::check_recording(env)?;
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
-        is_tree: env.is_tree(),
         on_disk: !env.is_live(),
     };
     // A recording's next step follows immediately.
     let pace = if env.is_live() { LOOK } else { Duration::ZERO };
     // The kernel's events concern only its own tree.
-    let bell = (env.is_live() && !env.is_tree())
+    let is_own = env.is_live() && env.sysroot == Path::new("/");
+    let bell = is_own
         .then(|| EventWaker::new(&files.budget).map(Arc::new))
         .transpose();
     let bell = bell.unwrap_or_else(|error| {

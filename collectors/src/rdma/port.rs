@@ -1,6 +1,6 @@
 //! One port: state, rate, properties and counters.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,6 @@ use super::attribute::{Attribute, AttributeFiles};
 use super::connections::Connections;
 use super::counter::{self, Counter, CounterReading, Meaning};
 use super::facts::{DeviceFacts, PortFacts};
-use super::folders::TreeFolders;
 use super::function::DeviceFunction;
 use super::hub::Hub;
 use super::metrics::drivers::{Means, Words};
@@ -69,8 +68,6 @@ pub(super) struct RdmaPort {
     subject: Subject,
     place: PortLocation,
     files: AttributeFiles,
-    /// Only in a tree.
-    folders: Option<TreeFolders>,
     facts: PortFacts,
     device: Option<(DeviceFacts, Vec<Counter>)>,
     state: Attribute,
@@ -157,13 +154,6 @@ impl RdmaPort {
             is_whole = false;
             Connections::default()
         });
-        let folders = files.is_tree.then(|| {
-            let below =
-                |folder: &Path, names: &[&str]| names.iter().map(|n| folder.join(n)).collect::<Vec<_>>();
-            let mut paths = below(&place.folder, &["", "ports", "hw_counters"]);
-            paths.extend(below(&folder, &["", "counters", "counters_ext", "hw_counters"]));
-            TreeFolders::new(&files.budget, paths)
-        });
         Self {
             subject: Subject::new(SubjectKind::RdmaPort, format!("{}/{}", place.device, place.port)),
             facts: PortFacts::default(),
@@ -181,7 +171,6 @@ impl RdmaPort {
             counters,
             is_whole,
             files: files.clone(),
-            folders,
             place,
             hub: None,
             setup: None,
@@ -213,23 +202,6 @@ impl RdmaPort {
     /// Whether each of its folders could be listed.
     pub(super) const fn is_whole(&self) -> bool {
         self.is_whole
-    }
-
-    /// The next reading opens each file by its name: an open descriptor never shows the file that took the name of its own.
-    fn close_files(&mut self) {
-        let states = [&mut self.state, &mut self.physical_state];
-        for file in states.into_iter().chain(&mut self.rate) {
-            file.close();
-        }
-        let of_device = self.device.iter_mut().flat_map(|(_, counters)| counters);
-        for counter in self
-            .counters
-            .iter_mut()
-            .chain(&mut self.hw_counters)
-            .chain(of_device)
-        {
-            counter.close();
-        }
     }
 
     fn refresh(&mut self, now: Instant, answer: Option<&nldev::NldevPort>) {
@@ -357,18 +329,6 @@ impl RdmaPort {
                 took,
             }),
         };
-        if let Some(folders) = &mut self.folders {
-            // An interface's folder is often a link, and only these two of its files stay open.
-            for file in [&mut self.carrier_down, &mut self.netdev_up]
-                .into_iter()
-                .flatten()
-            {
-                file.close();
-            }
-            if folders.have_changed() {
-                self.close_files();
-            }
-        }
         let mut unreadable = UnreadableFiles::default();
         let answer = match &mut self.port_query {
             Some(query) => {

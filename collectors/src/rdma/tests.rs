@@ -103,7 +103,6 @@ impl Node {
     fn devices_looked_at(&self, settings: &str, pace: Duration) -> Box<dyn Devices> {
         let files = attribute::AttributeFiles {
             budget: DescriptorBudget::of_process(),
-            is_tree: false,
             on_disk: false,
         };
         let table = settings::RdmaSettings::new(&SPEC.settings(settings).unwrap()).unwrap();

@@ -82,11 +82,6 @@ impl Kept {
         &self.path
     }
 
-    /// Closes it; the next reading opens it by its path.
-    pub fn close(&mut self) {
-        self.open = None;
-    }
-
     /// Reads from the start, as much as fits into `buffer`. If its descriptor is dead, the file is reopened once by
     /// its path.
     ///

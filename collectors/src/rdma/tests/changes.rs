@@ -1,7 +1,6 @@
 //! Ports that are added, removed, and replaced.
 
 use super::*;
-use crate::sys::kept::count;
 
 /// Replaces a folder by another of the same name, which certainly has another inode.
 fn replace(node: &Node, path: &str) {
@@ -106,96 +105,6 @@ fn a_device_or_port_that_takes_an_old_name_is_another_one() {
             Some(0)
         );
     }
-}
-
-#[test]
-fn a_file_of_a_tree_that_another_replaces_is_read_by_its_name() {
-    const PORT: &str = "infiniband/mlx5_0/ports/1";
-    let replaced = |file: &str, text: &str, series: &str, expected: u64| {
-        let node = Node::with(&["mlx5_0"]);
-        for (file, text) in [
-            ("link_layer", "Ethernet\n"),
-            ("gid_attrs/ndevs/0", "ens1\n"),
-            ("counters_ext/port_unicast_rcv_packets", "5\n"),
-        ] {
-            node.write(&format!("{PORT}/{file}"), text);
-        }
-        for (file, text) in [
-            ("infiniband/mlx5_0/hw_counters/num_cqovf", "5\n"),
-            ("net/ens1/operstate", "up\n"),
-            ("net/ens1/carrier_down_count", "6\n"),
-        ] {
-            node.write(file, text);
-        }
-        let mut source = open(&node.env(), &Settings::default()).unwrap().unwrap();
-        let mut ports = source.devices.scan().unwrap();
-        read(&mut *ports[0]);
-        // Within 2 s of a change, each reading opens every file.
-        std::thread::sleep(Duration::from_millis(2100));
-        read(&mut *ports[0]);
-        count::take();
-        assert_ne!(value(&read(&mut *ports[0]), series), Some(expected), "{file}");
-        assert_eq!(count::take().0, 2, "only the interface's files are opened again");
-        let path = node.path(file);
-        let other = path.with_extension("new");
-        fs::write(&other, text).unwrap();
-        fs::rename(&other, &path).unwrap();
-        assert_eq!(value(&read(&mut *ports[0]), series), Some(expected), "{file}");
-    };
-    std::thread::scope(|scope| {
-        for (file, text, series, expected) in [
-            ("state", "1: DOWN\n", "rdma_port_state mlx5_0 1", 1),
-            (
-                "phys_state",
-                "3: Disabled\n",
-                "rdma_port_physical_state mlx5_0 1",
-                3,
-            ),
-            (
-                "rate",
-                "8 Gb/sec (4X SDR)\n",
-                "rdma_port_rate_bytes_per_second mlx5_0 1",
-                1_000_000_000,
-            ),
-            (
-                "counters/link_downed",
-                "77\n",
-                "rdma_link_downed_total mlx5_0 1",
-                77,
-            ),
-            (
-                "hw_counters/out_of_buffer",
-                "77\n",
-                "rdma_out_of_buffer_total mlx5_0 1",
-                77,
-            ),
-            (
-                "counters_ext/port_unicast_rcv_packets",
-                "77\n",
-                "rdma_ext_unicast_rcv_packets_total mlx5_0 1",
-                77,
-            ),
-        ] {
-            scope.spawn(move || replaced(&format!("{PORT}/{file}"), text, series, expected));
-        }
-        for (file, text, series, expected) in [
-            (
-                "infiniband/mlx5_0/hw_counters/num_cqovf",
-                "77\n",
-                "rdma_device_hw_counter_total mlx5_0 num_cqovf",
-                77,
-            ),
-            ("net/ens1/operstate", "down\n", "rdma_port_netdev_up mlx5_0 1", 0),
-            (
-                "net/ens1/carrier_down_count",
-                "77\n",
-                "rdma_port_carrier_down_total mlx5_0 1",
-                77,
-            ),
-        ] {
-            scope.spawn(move || replaced(file, text, series, expected));
-        }
-    });
 }
 
 #[test]

@@ -240,7 +240,6 @@ fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
     };
     let files = AttributeFiles {
         budget: DescriptorBudget::new(100),
-        is_tree: false,
         on_disk: true,
     };
     let mut port = RdmaPort::new(place, &files);

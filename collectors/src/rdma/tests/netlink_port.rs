@@ -17,7 +17,6 @@ fn port(node: &Node, kernel: &Answering) -> RdmaPort {
 fn files() -> AttributeFiles {
     AttributeFiles {
         budget: DescriptorBudget::new(100),
-        is_tree: false,
         on_disk: false,
     }
 }

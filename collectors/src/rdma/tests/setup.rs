@@ -166,7 +166,6 @@ fn a_table_is_read_again_when_something_was_told_and_not_before() {
     let node = Node::with_gids(&[(IPV4, V2)]);
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
-        is_tree: false,
         on_disk: false,
     };
     let hub = Hub::new(None);
@@ -186,7 +185,6 @@ fn what_is_told_to_have_changed_is_looked_at_before_its_time() {
     let node = Node::with(&["mlx5_0"]);
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
-        is_tree: false,
         on_disk: false,
     };
     let hub = Hub::new(None);
@@ -217,7 +215,6 @@ fn a_port_says_which_interface_carries_its_link() {
     node.write("infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "ib0\n");
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
-        is_tree: false,
         on_disk: false,
     };
     let hub = Hub::new(None);
