@@ -119,7 +119,8 @@ fn tests(pages: [&[Sample]; 2], expected: &[(&str, Vec<(String, f64)>)]) -> Stri
     text + PARTLY_KNOWN
 }
 
-/// A job with a GPU that reports utilization, one that does not, an instance, and a lost GPU; a job with a lost GPU only; and one with an instance only.
+/// A job with a GPU that reports utilization, one that does not, an instance, and a lost GPU; a job with a lost GPU only; and one with an
+/// instance only.
 const PARTLY_KNOWN: &str = r#"
 - interval: 1m
   input_series:
