@@ -1,4 +1,5 @@
-//! The phases of a run. The programs take turns in each, so that other load on the machine affects all of them.
+//! The phases of a run. The programs take turns in each, so that other load on the machine, and its changes of speed, affect all of
+//! them.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -18,7 +19,9 @@ pub(super) struct Plan {
     pub(super) rounds: usize,
     /// Scrapes of each program in a round, one a second.
     pub(super) seconds: u32,
-    /// Scrapes of each program in a round, in a row.
+    /// Turns of each program in a round.
+    pub(super) turns: u32,
+    /// Scrapes of a turn, in a row.
     pub(super) row: u32,
     /// Seconds without a scrape.
     pub(super) idle: u64,
@@ -27,14 +30,16 @@ pub(super) struct Plan {
 pub(super) const FULL: Plan = Plan {
     rounds: 3,
     seconds: 20,
-    row: 40,
+    turns: 16,
+    row: 5,
     idle: 30,
 };
 
 pub(super) const QUICK: Plan = Plan {
     rounds: 1,
     seconds: 15,
-    row: 30,
+    turns: 6,
+    row: 5,
     idle: 20,
 };
 
@@ -48,9 +53,16 @@ pub(super) struct Series {
 impl Series {
     /// Median over the rounds; `None` before the first.
     pub(super) fn median(&self) -> Option<f64> {
-        let mut sorted = self.cpu.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied()
+        median(self.cpu.clone())
+    }
+
+    /// Median of the ratio to another program in the same round; `None` if one has no such round.
+    pub(super) fn relative(&self, other: &Self) -> Option<f64> {
+        if self.cpu.len() != other.cpu.len() {
+            return None;
+        }
+        let ratios = self.cpu.iter().zip(&other.cpu).map(|(own, other)| own / other);
+        median(ratios.collect())
     }
 
     /// The latency that a share of the scrapes kept.
@@ -61,6 +73,11 @@ impl Series {
             .get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)))
             .copied()
     }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 /// What was measured of one program.
@@ -88,6 +105,8 @@ pub(super) struct Figures {
     pub(super) syscalls: Option<f64>,
     /// Milliseconds: median, longest.
     pub(super) burst: Option<(f64, f64)>,
+    /// Programs that took turns with this one, if those of the table did not.
+    pub(super) beside: Vec<Figures>,
 }
 
 /// Measures programs that run side by side on one tree.
@@ -116,10 +135,7 @@ pub(super) fn all(
     for round in 1..=plan.rounds {
         println!("round {round} of {}", plan.rounds);
         once_a_second(programs, &mut figures, hcas, plan.seconds)?;
-        for (program, f) in programs.iter_mut().zip(&mut figures) {
-            f.bytes_gzip = in_a_row(program, &mut f.gzip, true, hcas, plan.row)?.0;
-            (f.bytes_plain, f.samples) = in_a_row(program, &mut f.plain, false, hcas, plan.row)?;
-        }
+        in_a_row(programs, &mut figures, hcas, plan)?;
     }
     println!("{} s without a scrape", plan.idle);
     idle(programs, &mut figures, plan.idle)?;
@@ -172,10 +188,27 @@ fn once_a_second(
     Ok(())
 }
 
-/// Gives the size of a body, and the samples of a page.
-fn in_a_row(
+/// Scrapes in a row. A turn is short: within a minute, the speed of a machine changes by more than the programs differ.
+fn in_a_row(programs: &mut [Program], figures: &mut [Figures], hcas: &mut Hcas, plan: Plan) -> Result<()> {
+    let mut used = vec![[Duration::ZERO; 2]; programs.len()];
+    for _ in 0..plan.turns {
+        for ((program, f), [gzip, plain]) in programs.iter_mut().zip(&mut *figures).zip(&mut used) {
+            f.bytes_gzip = turn(program, (&mut f.gzip, gzip), true, hcas, plan.row)?.0;
+            (f.bytes_plain, f.samples) = turn(program, (&mut f.plain, plain), false, hcas, plan.row)?;
+        }
+    }
+    for (f, [gzip, plain]) in figures.iter_mut().zip(used) {
+        let scrapes = f64::from(plan.turns * plan.row);
+        f.gzip.cpu.push(ms(gzip) / scrapes);
+        f.plain.cpu.push(ms(plain) / scrapes);
+    }
+    Ok(())
+}
+
+/// One turn of a program. Gives the size of a body, and the samples of a page.
+fn turn(
     program: &mut Program,
-    series: &mut Series,
+    (series, used): (&mut Series, &mut Duration),
     gzip: bool,
     hcas: &mut Hcas,
     scrapes: u32,
@@ -188,8 +221,7 @@ fn in_a_row(
         series.took.push(ms(scrape.took));
         last = (scrape.bytes, scrape.samples());
     }
-    let used = program.meter.used()?.saturating_sub(before);
-    series.cpu.push(ms(used) / f64::from(scrapes));
+    *used += program.meter.used()?.saturating_sub(before);
     Ok(last)
 }
 
@@ -225,6 +257,12 @@ mod tests {
         series.cpu = vec![3.0, 1.0, 2.0];
         series.took = (1..=200).rev().map(f64::from).collect();
         assert_eq!(series.median(), Some(2.0));
+        let mut other = Series::default();
+        assert_eq!(series.relative(&other), None, "rounds that are not the same");
+        // The machine is half as fast in the second round.
+        other.cpu = vec![2.0, 2.0, 1.0];
+        series.cpu = vec![3.0, 6.0, 2.0];
+        assert_eq!(series.relative(&other), Some(2.0));
         assert_eq!(
             (series.percentile(50), series.percentile(99)),
             (Some(101.0), Some(199.0))

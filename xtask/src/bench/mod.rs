@@ -266,10 +266,6 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
             peer.name, &program, version, &root, peer.shows,
         ));
     }
-    if !args.is_ours() {
-        let program = place.program("floor");
-        recipes.push(program::floor(FLOOR, &program, &root, hcas.len(), None));
-    }
     if let Some(program) = &args.against {
         let program = std::path::absolute(program)?;
         recipes.push(place.build("another build", &program, "other", "ib", hcas.len())?);
@@ -282,18 +278,12 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
         report::machine(cores.count, &root, method)
     };
     let mut programs = start(recipes, &cores, &mut hcas)?;
-    if !args.is_ours()
-        && let Some(ours) = programs.iter_mut().find(|p| p.name == OURS)
-    {
-        let page = place.temp.path().join("page.prom");
-        std::fs::write(&page, ours.again(false)?.page)?;
-        // A file of its own: PSS divides the pages of one among all its processes.
-        let copy = place.temp.path().join("floor-design");
-        std::fs::copy(place.program("floor"), &copy).with_context(|| copy.display().to_string())?;
-        let recipe = program::floor(FLOOR_DESIGN, &copy, &root, hcas.len(), Some(&page));
-        let floor = start(vec![recipe], &cores, &mut hcas)?;
-        let at = programs.len() - 1;
-        programs.splice(at..at, floor);
+    if !args.is_ours() {
+        let ours = programs.iter_mut().find(|p| p.name == OURS);
+        let floors = floors(&place, &root, ours, &cores, &mut hcas)?;
+        let at = programs.iter().position(|p| p.name == OURS);
+        let at = at.unwrap_or(programs.len());
+        programs.splice(at..at, floors);
     }
     let mut machine = machine_before(&programs)?;
     let mut figures = measure::all(&mut programs, &mut hcas, plan, &place.work)?;
@@ -306,10 +296,49 @@ fn compare(plan: measure::Plan, args: &BenchArgs) -> Result<()> {
         let mut hcas = place.adapters("whole")?;
         let recipe = place.nodewarden(OURS_WHOLE, "whole", hcas.len())?;
         let mut programs = start(vec![recipe], &cores, &mut hcas)?;
-        figures.extend(measure::all(&mut programs, &mut hcas, plan, &place.work)?);
+        let floors = floors(
+            &place,
+            &place.root("whole"),
+            programs.first_mut(),
+            &cores,
+            &mut hcas,
+        )?;
+        programs.extend(floors);
+        let mut measured = measure::all(&mut programs, &mut hcas, plan, &place.work)?.into_iter();
+        let whole = measured.next().context("nothing was measured")?;
+        figures.push(Figures {
+            beside: measured.collect(),
+            ..whole
+        });
     }
     let ours = (!args.peers).then(|| place.program("nodewarden"));
     show(&figures, &machine, (&place.work, ours.as_deref()), args)
+}
+
+/// The floor programs for a tree; that of the design only beside nodewarden, whose page it serves.
+fn floors(
+    place: &Place,
+    root: &Path,
+    ours: Option<&mut Program>,
+    cores: &Cores,
+    hcas: &mut Hcas,
+) -> Result<Vec<Program>> {
+    let mut recipes = vec![program::floor(
+        FLOOR,
+        &place.program("floor"),
+        root,
+        hcas.len(),
+        None,
+    )];
+    if let Some(ours) = ours {
+        let page = place.temp.path().join("page.prom");
+        std::fs::write(&page, ours.again(false)?.page)?;
+        // A file of its own: PSS divides the pages of one among all its processes.
+        let copy = place.temp.path().join("floor-design");
+        std::fs::copy(place.program("floor"), &copy).with_context(|| copy.display().to_string())?;
+        recipes.push(program::floor(FLOOR_DESIGN, &copy, root, hcas.len(), Some(&page)));
+    }
+    start(recipes, cores, hcas)
 }
 
 fn start(recipes: Vec<Recipe>, cores: &Cores, hcas: &mut Hcas) -> Result<Vec<Program>> {

@@ -159,10 +159,10 @@ fn per_series(f: &Figures) -> String {
     })
 }
 
-/// CPU of scrapes of one kind, relative to another program.
+/// CPU of scrapes of one kind, relative to another program: that beside it, if there was one.
 fn relative(f: &Figures, all: &[Figures], other: &str, kind: fn(&Figures) -> &Series) -> Option<f64> {
-    let other = all.iter().find(|o| o.name == other)?;
-    Some(kind(f).median()? / kind(other).median()?)
+    let other = f.beside.iter().chain(all).find(|o| o.name == other)?;
+    kind(f).relative(kind(other))
 }
 
 /// CPU at one scrape per second, relative to another program.
@@ -335,6 +335,7 @@ fn inserted(text: &str, marks: Marks, machine: &[String], table: &str) -> Result
 
 #[cfg(test)]
 mod tests {
+    use super::super::OURS_WHOLE;
     use super::*;
 
     fn figures(name: &str, cpu: f64) -> Figures {
@@ -370,6 +371,15 @@ mod tests {
         assert_eq!(over.len(), 3, "{over:?}");
         assert_eq!(over_budget(&all[1..]).len(), 4, "a missing ratio passed");
         assert_eq!(over_budget(&all[..2]).len(), 5, "a missing ratio passed");
+    }
+
+    #[test]
+    fn a_program_is_compared_with_the_floor_that_ran_beside_it() {
+        let mut whole = figures(OURS_WHOLE, 6.0);
+        let all = [figures(FLOOR, 1.0)];
+        assert_eq!(times(&whole, &all, FLOOR), Some(6.0));
+        whole.beside = vec![figures(FLOOR, 3.0)];
+        assert_eq!(times(&whole, &all, FLOOR), Some(2.0));
     }
 
     #[test]
