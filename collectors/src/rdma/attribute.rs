@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::text::{LONGEST, Reason};
+use crate::Env;
+use crate::sys::inotify::TreeChanges;
 use crate::sys::kept::{DescriptorBudget, Kept};
+use crate::sys::statfs;
 
 /// Refusals in a row after which a file is given a rest.
 const PATIENCE: u32 = 3;
@@ -38,16 +41,46 @@ struct Refused {
 #[derive(Clone)]
 pub(super) struct AttributeFiles {
     pub(super) budget: Arc<DescriptorBudget>,
-    /// A recording in place of sysfs: a removed file stays readable.
+    /// A tree in place of sysfs: a removed file stays readable.
     pub(super) on_disk: bool,
+    /// Reports what changes in such a tree. `None`: each file is checked at each reading.
+    pub(super) changes: Option<Arc<TreeChanges>>,
 }
 
 impl AttributeFiles {
+    /// The files of a node or of a tree.
+    pub(super) fn new(env: &Env) -> Self {
+        let budget = DescriptorBudget::of_process();
+        // A container sees its host's sysfs at another place.
+        let on_disk = env.is_tree() && !statfs::is_sysfs(&env.path("/sys"));
+        let changes = on_disk.then(|| TreeChanges::new(&budget)).transpose();
+        let changes = changes.unwrap_or_else(|error| {
+            tracing::info!(%error, "each file is checked at each reading");
+            None
+        });
+        Self {
+            changes: changes.map(Arc::new),
+            on_disk,
+            budget,
+        }
+    }
+
     pub(super) fn attribute(&self, path: PathBuf) -> Attribute {
+        let watched = |changes: &Arc<TreeChanges>| path.parent().is_some_and(|folder| changes.watch(folder));
+        let on_disk = self.on_disk && !self.changes.as_ref().is_some_and(watched);
         Attribute {
-            kept: Kept::new(path, &self.budget, self.on_disk),
+            kept: Kept::new(path, &self.budget, on_disk),
             patience: RefusalBackoff::default(),
         }
+    }
+
+    /// Whether files were added, removed or replaced since the last call. Then all are reopened.
+    pub(super) fn have_changed(&self) -> bool {
+        let changed = self.changes.as_ref().is_some_and(|changes| changes.take());
+        if changed {
+            self.budget.reopen_all();
+        }
+        changed
     }
 }
 
@@ -129,6 +162,7 @@ mod tests {
         AttributeFiles {
             budget: DescriptorBudget::new(10),
             on_disk: false,
+            changes: None,
         }
     }
 

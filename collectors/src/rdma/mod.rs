@@ -22,7 +22,6 @@ mod stats;
 pub(crate) mod text;
 mod watch;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,14 +59,11 @@ const LOOK: Duration = Duration::from_secs(5);
 fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let table = settings::RdmaSettings::new(settings)?;
     netlink::check_recording(env)?;
-    let files = attribute::AttributeFiles {
-        budget: DescriptorBudget::of_process(),
-        on_disk: !env.is_live(),
-    };
+    let files = attribute::AttributeFiles::new(env);
     // A recording's next step follows immediately.
     let pace = if env.is_live() { LOOK } else { Duration::ZERO };
     // The kernel's events concern only its own tree.
-    let is_own = env.is_live() && env.sysroot == Path::new("/");
+    let is_own = env.is_live() && !env.is_tree();
     let bell = is_own
         .then(|| EventWaker::new(&files.budget).map(Arc::new))
         .transpose();

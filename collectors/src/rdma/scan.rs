@@ -21,6 +21,8 @@ pub(crate) struct RdmaDevices {
     choice: Choice,
     net: PathBuf,
     hub: Arc<Hub>,
+    /// Those of the ports, if this collector keeps them open.
+    files: Option<AttributeFiles>,
     make: MakePort,
     /// Netlink is available.
     netlink: Option<Netlink>,
@@ -81,6 +83,7 @@ impl RdmaDevices {
     ) -> Self {
         let setup = SetupPaths::new(env, table.nccl_gid_index);
         let known_to = Arc::clone(&hub);
+        let kept = files.clone();
         let make = move |place, is_first| {
             let port = RdmaPort::new(place, &files)
                 .with_hub(&known_to)
@@ -92,6 +95,7 @@ impl RdmaDevices {
         };
         Self {
             hub,
+            files: Some(kept),
             ..Self::making(env, table, Box::new(make), pace)
         }
     }
@@ -109,6 +113,7 @@ impl RdmaDevices {
                 table,
             },
             hub: Hub::new(None),
+            files: None,
             make,
             pace,
             seen: None,
@@ -262,7 +267,8 @@ impl Devices for RdmaDevices {
     }
 
     fn changed(&mut self) -> bool {
-        let doubt = self.hub.take_doubt();
+        let replaced = self.files.as_ref().is_some_and(AttributeFiles::have_changed);
+        let doubt = self.hub.take_doubt() || replaced;
         let look = doubt || self.looked.is_none_or(|at| at.elapsed() >= self.pace);
         if look {
             self.looked = Some(Instant::now());

@@ -101,10 +101,7 @@ impl Node {
     }
 
     fn devices_looked_at(&self, settings: &str, pace: Duration) -> Box<dyn Devices> {
-        let files = attribute::AttributeFiles {
-            budget: DescriptorBudget::of_process(),
-            on_disk: false,
-        };
+        let files = attribute::AttributeFiles::new(&self.env());
         let table = settings::RdmaSettings::new(&SPEC.settings(settings).unwrap()).unwrap();
         Box::new(scan::RdmaDevices::new(
             &self.env(),

@@ -1,4 +1,4 @@
-//! Folders whose changes the kernel reports: files or folders added or removed.
+//! Folders whose changes the kernel reports: files or folders added, removed or replaced.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -13,6 +13,12 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use crate::Error;
 use crate::sys::kept::{DescriptorBudget, Permit};
 
+/// What is reported of a folder.
+const CHANGES: AddWatchFlags = AddWatchFlags::IN_CREATE
+    .union(AddWatchFlags::IN_DELETE)
+    .union(AddWatchFlags::IN_MOVE)
+    .union(AddWatchFlags::IN_ONLYDIR);
+
 /// Folders that are watched (inotify(7)).
 #[derive(Debug)]
 pub(crate) struct FolderWatch {
@@ -26,9 +32,8 @@ impl FolderWatch {
     /// EMFILE if the budget is used up, and the errors of inotify_init1(2).
     pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Result<Self, Error> {
         let permit = budget.take().ok_or(Errno::EMFILE).map_err(failed)?;
-        let flags = InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK;
         Ok(Self {
-            inotify: Inotify::init(flags).map_err(failed)?,
+            inotify: nonblocking().map_err(failed)?,
             watched: BTreeMap::new(),
             _permit: permit,
         })
@@ -51,15 +56,11 @@ impl FolderWatch {
                 self.inotify.rm_watch(watch).ok();
             }
         }
-        let flags = AddWatchFlags::IN_CREATE
-            | AddWatchFlags::IN_DELETE
-            | AddWatchFlags::IN_MOVE
-            | AddWatchFlags::IN_ONLYDIR;
         for folder in folders {
             if self.watched.contains_key(folder) {
                 continue;
             }
-            match self.inotify.add_watch(folder, flags) {
+            match self.inotify.add_watch(folder, CHANGES) {
                 Ok(watch) => drop(self.watched.insert(folder.clone(), watch)),
                 Err(Errno::ENOENT | Errno::ENOTDIR) => {}
                 Err(error) => return Err(Error::io(folder, error.into())),
@@ -97,6 +98,50 @@ impl FolderWatch {
             }
         }
     }
+}
+
+/// Folders of a tree on a disk whose files stay open: there, a descriptor does not show that its file was removed or replaced.
+#[derive(Debug)]
+pub(crate) struct TreeChanges {
+    inotify: Inotify,
+    _permit: Permit,
+}
+
+impl TreeChanges {
+    /// # Errors
+    /// EMFILE if the budget is used up, and the errors of inotify_init1(2).
+    pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Result<Self, Error> {
+        let permit = budget.take().ok_or(Errno::EMFILE).map_err(failed)?;
+        Ok(Self {
+            inotify: nonblocking().map_err(failed)?,
+            _permit: permit,
+        })
+    }
+
+    /// Watches a folder until it is removed. False: absent, or the user has too many watches.
+    pub(crate) fn watch(&self, folder: &Path) -> bool {
+        let own = AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
+        self.inotify.add_watch(folder, CHANGES | own).is_ok()
+    }
+
+    /// Whether anything in these folders changed since the last call. An error counts as a change.
+    pub(crate) fn take(&self) -> bool {
+        let mut changed = false;
+        loop {
+            match self.inotify.read_events() {
+                Ok(_) | Err(Errno::EINTR) => changed = true,
+                Err(Errno::EAGAIN) => return changed,
+                Err(error) => {
+                    tracing::debug!(%error, "inotify");
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+fn nonblocking() -> Result<Inotify, Errno> {
+    Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
 }
 
 fn failed(error: Errno) -> Error {
@@ -143,6 +188,31 @@ mod tests {
         folders.wait(Duration::from_millis(20)).unwrap();
         fs::remove_dir(&scope).unwrap();
         assert!(waits(&mut folders));
+    }
+
+    #[test]
+    fn files_of_a_tree_that_are_added_removed_or_replaced_are_reported_once_and_new_text_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) = (dir.path().join("file"), dir.path().join("other"));
+        let changes = TreeChanges::new(&DescriptorBudget::new(1)).unwrap();
+        assert!(changes.watch(dir.path()) && !changes.watch(&file));
+        let steps: [(&str, &dyn Fn()); 4] = [
+            ("added", &|| fs::write(&file, "1").unwrap()),
+            ("added too", &|| fs::write(&other, "2").unwrap()),
+            ("replaced", &|| fs::rename(&other, &file).unwrap()),
+            ("removed", &|| fs::remove_file(&file).unwrap()),
+        ];
+        for (what, step) in steps {
+            assert!(!changes.take(), "before it is {what}");
+            step();
+            assert!(changes.take(), "{what}");
+            if file.exists() {
+                fs::write(&file, "new").unwrap();
+                fs::read(&file).unwrap();
+            }
+        }
+        fs::remove_dir(dir.path()).unwrap();
+        assert!(changes.take() && !changes.take());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
@@ -20,6 +20,8 @@ const INTERRUPTS: u32 = 8;
 #[derive(Debug)]
 pub struct DescriptorBudget {
     left: AtomicU64,
+    /// Incremented when open files may have been replaced.
+    epoch: AtomicU32,
 }
 
 impl DescriptorBudget {
@@ -27,6 +29,7 @@ impl DescriptorBudget {
     pub fn new(descriptors: u64) -> Arc<Self> {
         Arc::new(Self {
             left: AtomicU64::new(descriptors),
+            epoch: AtomicU32::new(0),
         })
     }
 
@@ -42,6 +45,11 @@ impl DescriptorBudget {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .ok()
             .map(|_| Permit(Arc::clone(self)))
+    }
+
+    /// Has every file reopened by its path at its next reading.
+    pub fn reopen_all(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -59,11 +67,19 @@ impl Drop for Permit {
 #[derive(Debug)]
 pub struct Kept {
     path: PathBuf,
-    open: Option<(File, Permit)>,
+    open: Option<Opened>,
     budget: Arc<DescriptorBudget>,
     /// The file is on a disk: a removed or replaced file stays readable through its descriptor. In sysfs, the
     /// descriptor of a removed device returns ENODEV.
     on_disk: bool,
+}
+
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    /// That of the budget before it was opened.
+    epoch: u32,
+    _permit: Permit,
 }
 
 impl Kept {
@@ -97,9 +113,9 @@ impl Kept {
 
     /// Reads the open descriptor. `None`: none is open, or it is dead.
     fn read_kept(&mut self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
-        let (file, _) = self.open.as_ref()?;
-        let removed = self.on_disk && file.metadata().map_or(true, |m| m.nlink() == 0);
-        let result = if removed {
+        let Opened { file, epoch, .. } = self.open.as_ref()?;
+        let removed = || self.on_disk && file.metadata().map_or(true, |m| m.nlink() == 0);
+        let result = if *epoch != self.budget.epoch.load(Ordering::Relaxed) || removed() {
             Err(Errno::ENODEV)
         } else {
             pread(file, buffer)
@@ -113,6 +129,7 @@ impl Kept {
 
     fn reopen(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
         count::open();
+        let epoch = self.budget.epoch.load(Ordering::Relaxed);
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
@@ -120,7 +137,11 @@ impl Kept {
             .map_err(errno)?;
         let result = pread(&file, buffer);
         if !result.is_err_and(is_dead) {
-            self.open = self.budget.take().map(|permit| (file, permit));
+            self.open = self.budget.take().map(|permit| Opened {
+                file,
+                epoch,
+                _permit: permit,
+            });
         }
         result
     }

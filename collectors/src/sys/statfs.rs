@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sys::statfs::{AUTOFS_SUPER_MAGIC, fstatfs};
+use nix::sys::statfs::{AUTOFS_SUPER_MAGIC, SYSFS_MAGIC, fstatfs, statfs};
 use nix::sys::statvfs::fstatvfs;
 
 /// The figures of a filesystem.
@@ -21,6 +21,11 @@ pub(crate) struct Figures {
     pub(crate) inodes: u64,
     /// Free inodes.
     pub(crate) inodes_free: u64,
+}
+
+/// Whether a folder is one of sysfs. False too: absent.
+pub(crate) fn is_sysfs(folder: &Path) -> bool {
+    statfs(folder).is_ok_and(|fs| fs.filesystem_type() == SYSFS_MAGIC)
 }
 
 /// Asks the filesystem at a mount point. The call returns when the filesystem answers, which may be never. O_PATH mounts

@@ -182,6 +182,9 @@ const READS: &[&str] = &[
 ];
 const OPEN_TO_READ: &[Rule] = &[rule("openat", &[(2, Bits(O_WRITES, 0))])];
 
+/// Which files of a folder come and leave.
+const FOLDER_CHANGES: &[&str] = &["inotify_init1", "inotify_add_watch", "inotify_rm_watch"];
+
 /// Waiting, and the socket or pipe that a process already has.
 #[rustfmt::skip]
 const LINK: &[&str] = &[
@@ -228,7 +231,7 @@ static HOST: Policy = Policy {
 
 static RDMA: Policy = Policy {
     kind: Kind::Only,
-    groups: &[RUNTIME, READS, LINK, &["bind"]],
+    groups: &[RUNTIME, READS, LINK, FOLDER_CHANGES, &["bind"]],
     rules: &[
         RUNTIME_RULES,
         OPEN_TO_READ,
@@ -244,12 +247,7 @@ static RDMA: Policy = Policy {
 
 static SLURM: Policy = Policy {
     kind: Kind::Only,
-    groups: &[
-        RUNTIME,
-        READS,
-        LINK,
-        &["inotify_init1", "inotify_add_watch", "inotify_rm_watch"],
-    ],
+    groups: &[RUNTIME, READS, LINK, FOLDER_CHANGES],
     rules: &[
         RUNTIME_RULES,
         OPEN_TO_READ,

@@ -107,6 +107,62 @@ fn a_device_or_port_that_takes_an_old_name_is_another_one() {
     }
 }
 
+/// As `mv`, `sed -i` and rsync do. The port stays the same device, and keeps what it knows.
+#[test]
+fn a_file_that_another_one_replaces_is_read_by_its_name() {
+    let node = Node::with(&["mlx5_0"]);
+    let mut devices = node.devices_looked_at("", Duration::from_secs(3600));
+    let mut ports = devices.scan().unwrap();
+    for (count, state) in [(5, 4), (6, 1), (7, 4)] {
+        for (file, text) in [
+            ("state", format!("{state}: X\n")),
+            ("counters/link_downed", format!("{count}\n")),
+            ("hw_counters/out_of_buffer", format!("{count}\n")),
+        ] {
+            node.write("new", &text);
+            let path = format!("infiniband/mlx5_0/ports/1/{file}");
+            fs::rename(node.path("new"), node.path(&path)).unwrap();
+        }
+        assert!(!devices.changed(), "the same devices");
+        let read = read(&mut *ports[0]);
+        let value = |series| value(&read, series);
+        assert_eq!(value("rdma_port_state mlx5_0 1"), Some(state));
+        assert_eq!(value("rdma_link_downed_total mlx5_0 1"), Some(count));
+        assert_eq!(value("rdma_out_of_buffer_total mlx5_0 1"), Some(count));
+    }
+    node.remove("infiniband/mlx5_0/ports/1/counters/link_downed");
+    assert!(!devices.changed());
+    let read = read(&mut *ports[0]);
+    assert_eq!(value(&read, "rdma_link_downed_total mlx5_0 1"), None);
+    assert_eq!(value(&read, "rdma_port_unreadable_files mlx5_0 1 gone"), Some(1));
+}
+
+/// Without inotify, or without room for one more watch.
+#[test]
+fn a_folder_that_cannot_be_watched_costs_calls_and_no_value() {
+    let node = Node::with(&["mlx5_0"]);
+    let files = attribute::AttributeFiles {
+        changes: None,
+        ..attribute::AttributeFiles::new(&node.env())
+    };
+    let path = node.path("infiniband/mlx5_0/ports/1/counters/link_downed");
+    let mut file = files.attribute(path.clone());
+    let mut read = || file.read(std::time::Instant::now(), text::number);
+    assert_eq!(read(), Ok(1));
+    node.write("new", "2\n");
+    fs::rename(node.path("new"), path).unwrap();
+    assert_eq!(read(), Ok(2));
+}
+
+/// A container's view of its host: those files behave as on the node itself.
+#[test]
+fn a_sysfs_mounted_elsewhere_is_not_watched() {
+    let files = attribute::AttributeFiles::new(&Env::with_sysroot("/proc/self/root"));
+    assert!(!files.on_disk && files.changes.is_none());
+    let tree = attribute::AttributeFiles::new(&Node::with(&["mlx5_0"]).env());
+    assert!(tree.on_disk && tree.changes.is_some());
+}
+
 #[test]
 fn two_names_for_one_device_are_one_device() {
     let node = Node::with(&["mlx5_0"]);

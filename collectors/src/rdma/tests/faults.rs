@@ -155,19 +155,21 @@ fn what_may_not_be_read_is_absent() {
 #[test]
 fn a_file_that_vanishes_is_absent_and_read_again_when_it_is_back() {
     let node = Node::with(&["mlx5_0"]);
-    // A removed file of sysfs returns ENODEV on an open descriptor; a file of a recording is checked by its path.
+    // A removed file of sysfs returns ENODEV on an open descriptor; a folder of a recording reports it.
     let env = Env {
         recorded: Some(node.dir.path().to_owned()),
         ..node.env()
     };
-    let opened = open(&env, &Settings::default()).unwrap();
-    let mut ports = opened.unwrap().devices.scan().unwrap();
+    let mut devices = open(&env, &Settings::default()).unwrap().unwrap().devices;
+    let mut ports = devices.scan().unwrap();
     assert_eq!(value(&read(&mut *ports[0]), SERIES), Some(2));
     node.remove(FILE);
+    assert!(!devices.changed());
     let readings = read(&mut *ports[0]);
     assert_eq!(value(&readings, SERIES), None);
     assert_eq!(unreadable(&readings, "gone"), 1);
     node.write(FILE, "7\n");
+    assert!(!devices.changed());
     assert_eq!(value(&read(&mut *ports[0]), SERIES), Some(7));
 }
 
@@ -178,10 +180,11 @@ fn a_port_that_has_gone_is_an_error_with_its_reason() {
         recorded: Some(node.dir.path().to_owned()),
         ..node.env()
     };
-    let opened = open(&env, &Settings::default()).unwrap();
-    let mut ports = opened.unwrap().devices.scan().unwrap();
+    let mut devices = open(&env, &Settings::default()).unwrap().unwrap().devices;
+    let mut ports = devices.scan().unwrap();
     read(&mut *ports[0]);
     node.remove("infiniband/mlx5_0");
+    assert!(devices.changed());
     let error = ports[0].read(&mut Block::default()).unwrap_err();
     assert_eq!(error.reason(), "gone");
     assert!(error.to_string().contains("infiniband/mlx5_0/ports/1"), "{error}");
@@ -241,6 +244,7 @@ fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
     let files = AttributeFiles {
         budget: DescriptorBudget::new(100),
         on_disk: true,
+        changes: None,
     };
     let mut port = RdmaPort::new(place, &files);
     count::take();

@@ -18,6 +18,7 @@ fn files() -> AttributeFiles {
     AttributeFiles {
         budget: DescriptorBudget::new(100),
         on_disk: false,
+        changes: None,
     }
 }
 

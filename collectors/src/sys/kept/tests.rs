@@ -67,6 +67,21 @@ fn a_file_that_was_replaced_is_read_by_its_path() {
 }
 
 #[test]
+fn all_files_are_reopened_once_when_their_owner_says_so() {
+    let (dir, mut kept) = file(false);
+    text(&mut kept).unwrap();
+    let other = dir.path().join("other");
+    fs::write(&other, "new\n").unwrap();
+    fs::rename(other, kept.path()).unwrap();
+    kept.budget.reopen_all();
+    count::take();
+    for _ in 0..2 {
+        assert_eq!(text(&mut kept).unwrap(), "new\n");
+    }
+    assert_eq!(count::take(), (1, 2));
+}
+
+#[test]
 fn without_budget_a_file_is_opened_for_each_reading_and_closed() {
     let budget = DescriptorBudget::new(1);
     let dir = tempfile::tempdir().unwrap();
