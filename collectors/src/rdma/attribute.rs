@@ -8,7 +8,6 @@ use nix::errno::Errno;
 
 use super::text::{LONGEST, Reason};
 use crate::Env;
-use crate::sys::inotify::TreeChanges;
 use crate::sys::kept::{DescriptorBudget, Kept};
 use crate::sys::statfs;
 
@@ -22,7 +21,8 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 /// One file.
 pub(super) struct Attribute {
     kept: Kept,
-    patience: RefusalBackoff,
+    /// `None` since the last answer, as for nearly all: a write at each reading would be one for every file.
+    patience: Option<Box<RefusalBackoff>>,
 }
 
 /// Leaves alone for a while what keeps refusing.
@@ -43,44 +43,28 @@ pub(super) struct AttributeFiles {
     pub(super) budget: Arc<DescriptorBudget>,
     /// A tree in place of sysfs: a removed file stays readable.
     pub(super) on_disk: bool,
-    /// Reports what changes in such a tree. `None`: each file is checked at each reading.
-    pub(super) changes: Option<Arc<TreeChanges>>,
 }
 
 impl AttributeFiles {
     /// The files of a node or of a tree.
     pub(super) fn new(env: &Env) -> Self {
-        let budget = DescriptorBudget::of_process();
         // A container sees its host's sysfs at another place.
         let on_disk = env.is_tree() && !statfs::is_sysfs(&env.path("/sys"));
-        let changes = on_disk.then(|| TreeChanges::new(&budget)).transpose();
-        let changes = changes.unwrap_or_else(|error| {
-            tracing::info!(%error, "each file is checked at each reading");
-            None
-        });
         Self {
-            changes: changes.map(Arc::new),
+            budget: if on_disk {
+                DescriptorBudget::of_tree()
+            } else {
+                DescriptorBudget::of_process()
+            },
             on_disk,
-            budget,
         }
     }
 
     pub(super) fn attribute(&self, path: PathBuf) -> Attribute {
-        let watched = |changes: &Arc<TreeChanges>| path.parent().is_some_and(|folder| changes.watch(folder));
-        let on_disk = self.on_disk && !self.changes.as_ref().is_some_and(watched);
         Attribute {
-            kept: Kept::new(path, &self.budget, on_disk),
-            patience: RefusalBackoff::default(),
+            kept: Kept::new(path, &self.budget, self.on_disk),
+            patience: None,
         }
-    }
-
-    /// Whether files were added, removed or replaced since the last call. Then all are reopened.
-    pub(super) fn have_changed(&self) -> bool {
-        let changed = self.changes.as_ref().is_some_and(|changes| changes.take());
-        if changed {
-            self.budget.reopen_all();
-        }
-        changed
     }
 }
 
@@ -91,18 +75,19 @@ impl Attribute {
         now: Instant,
         parse: impl FnOnce(&[u8]) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
-        if let Some(reason) = self.patience.rests(now) {
+        if let Some(reason) = self.patience.as_ref().and_then(|patience| patience.rests(now)) {
             return Err(reason);
         }
         let mut buffer = [0; LONGEST];
         let read = self.kept.read(&mut buffer).map_err(reason).and_then(parse);
         match &read {
             Err(reason) if reason.is_refusal() => {
-                if self.patience.refused(now, *reason) {
+                if self.patience.get_or_insert_default().refused(now, *reason) {
                     tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
                 }
             }
-            _ => self.patience.answered(),
+            _ if self.patience.is_some() => self.patience = None,
+            _ => {}
         }
         read
     }
@@ -114,14 +99,6 @@ impl RefusalBackoff {
         let refused = self.0?;
         let rests = refused.rests_until.is_some_and(|until| now < until);
         rests.then_some(refused.reason)
-    }
-
-    /// It has answered.
-    fn answered(&mut self) {
-        // A write at each reading would be one for every file.
-        if self.0.is_some() {
-            self.0 = None;
-        }
     }
 
     /// It has refused. Whether for the first time.
@@ -162,7 +139,6 @@ mod tests {
         AttributeFiles {
             budget: DescriptorBudget::new(10),
             on_disk: false,
-            changes: None,
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Counter {
 /// How a counter is shown.
 pub(super) struct Meaning {
     /// The driver's name for it.
-    pub(super) name: String,
+    pub(super) name: Box<str>,
     /// Its metric.
     pub(super) metric: &'static Metric,
     /// Whether the metric has the counter's name as last label.
@@ -31,7 +31,7 @@ pub(super) struct Meaning {
     pub(super) is_shown: bool,
     /// Those of its series and of the flag that it is at its maximum, since the first reading.
     marks: OnceCell<[Mark; 2]>,
-    scale: u64,
+    scale: u32,
     /// Decides at which value it stops counting.
     width: Width,
 }
@@ -63,18 +63,18 @@ impl Meaning {
         Self {
             metric: row.map_or(means.own, |r| r.metric),
             is_named: row.is_none(),
-            is_shown: before.clone().all(|m| m.name != name),
+            is_shown: before.clone().all(|m| *m.name != name),
             scale: row.map_or(1, |r| r.scale),
             width: row.map_or(Width::Wide, |_| means.width),
             marks: OnceCell::new(),
-            name,
+            name: name.into(),
         }
     }
 
     /// A counter whose name misdescribes its value.
     pub(super) fn nothing(name: String) -> Self {
         Self {
-            name,
+            name: name.into(),
             metric: &metrics::HW_COUNTER,
             is_named: true,
             is_shown: false,
@@ -97,7 +97,7 @@ impl Meaning {
         is_saturated: Option<bool>,
         out: &mut Block,
     ) {
-        let named = &[device, port, self.name.as_str()][..];
+        let named = &[device, port, &*self.name][..];
         let labels = if self.is_named { named } else { &[device, port] };
         let marks = || [Mark::of(self.metric, labels), Mark::of(&COUNTER_SATURATED, named)];
         let [own, flag] = *self.marks.get_or_init(marks);
@@ -118,7 +118,7 @@ impl Meaning {
 
     /// The reading for a count.
     pub(super) fn reading(&self, count: u64) -> Result<CounterReading, Reason> {
-        let value = count.checked_mul(self.scale).ok_or(Reason::Malformed)?;
+        let value = count.checked_mul(self.scale.into()).ok_or(Reason::Malformed)?;
         Ok(CounterReading {
             value: Value::U64(value),
             is_saturated: self.width.is_saturated(count),
@@ -146,7 +146,7 @@ pub(super) fn of(
             });
         }
     }
-    counters.sort_by_key(|c| c.meaning.name != "rx_write_requests");
+    counters.sort_by_key(|c| &*c.meaning.name != "rx_write_requests");
     Ok(counters)
 }
 

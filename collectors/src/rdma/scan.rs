@@ -13,6 +13,7 @@ use super::port::{PortLocation, RdmaPort};
 use super::settings::RdmaSettings;
 use super::setup::{RdmaSetup, SetupPaths};
 use super::stats::DeviceKey;
+use crate::sys::kept::DescriptorBudget;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
@@ -21,8 +22,8 @@ pub(crate) struct RdmaDevices {
     choice: Choice,
     net: PathBuf,
     hub: Arc<Hub>,
-    /// Those of the ports, if this collector keeps them open.
-    files: Option<AttributeFiles>,
+    /// That of the ports' files, if this collector keeps them open.
+    budget: Option<Arc<DescriptorBudget>>,
     make: MakePort,
     /// Netlink is available.
     netlink: Option<Netlink>,
@@ -83,7 +84,7 @@ impl RdmaDevices {
     ) -> Self {
         let setup = SetupPaths::new(env, table.nccl_gid_index);
         let known_to = Arc::clone(&hub);
-        let kept = files.clone();
+        let budget = Arc::clone(&files.budget);
         let make = move |place, is_first| {
             let port = RdmaPort::new(place, &files)
                 .with_hub(&known_to)
@@ -95,7 +96,7 @@ impl RdmaDevices {
         };
         Self {
             hub,
-            files: Some(kept),
+            budget: Some(budget),
             ..Self::making(env, table, Box::new(make), pace)
         }
     }
@@ -113,7 +114,7 @@ impl RdmaDevices {
                 table,
             },
             hub: Hub::new(None),
-            files: None,
+            budget: None,
             make,
             pace,
             seen: None,
@@ -267,7 +268,7 @@ impl Devices for RdmaDevices {
     }
 
     fn changed(&mut self) -> bool {
-        let replaced = self.files.as_ref().is_some_and(AttributeFiles::have_changed);
+        let replaced = self.budget.as_ref().is_some_and(|budget| budget.look());
         let doubt = self.hub.take_doubt() || replaced;
         let look = doubt || self.looked.is_none_or(|at| at.elapsed() >= self.pace);
         if look {

@@ -196,7 +196,7 @@ impl NetlinkStats {
 /// Names rarely change: only a new one is looked up.
 fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), words: Words) {
     match counters.get_mut(at) {
-        Some((meaning, known)) if meaning.name == name => *known = count,
+        Some((meaning, known)) if *meaning.name == *name => *known = count,
         _ => {
             counters.truncate(at);
             let before = counters.iter().map(|(m, _)| m);

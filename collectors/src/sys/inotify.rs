@@ -1,4 +1,4 @@
-//! Folders whose changes the kernel reports: files or folders added, removed or replaced.
+//! Changes that the kernel reports (inotify(7)): files or folders added to a folder or removed from it, files that are replaced.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -13,13 +13,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use crate::Error;
 use crate::sys::kept::{DescriptorBudget, Permit};
 
-/// What is reported of a folder.
-const CHANGES: AddWatchFlags = AddWatchFlags::IN_CREATE
-    .union(AddWatchFlags::IN_DELETE)
-    .union(AddWatchFlags::IN_MOVE)
-    .union(AddWatchFlags::IN_ONLYDIR);
-
-/// Folders that are watched (inotify(7)).
+/// Folders that are watched.
 #[derive(Debug)]
 pub(crate) struct FolderWatch {
     inotify: Inotify,
@@ -56,11 +50,15 @@ impl FolderWatch {
                 self.inotify.rm_watch(watch).ok();
             }
         }
+        let flags = AddWatchFlags::IN_CREATE
+            | AddWatchFlags::IN_DELETE
+            | AddWatchFlags::IN_MOVE
+            | AddWatchFlags::IN_ONLYDIR;
         for folder in folders {
             if self.watched.contains_key(folder) {
                 continue;
             }
-            match self.inotify.add_watch(folder, CHANGES) {
+            match self.inotify.add_watch(folder, flags) {
                 Ok(watch) => drop(self.watched.insert(folder.clone(), watch)),
                 Err(Errno::ENOENT | Errno::ENOTDIR) => {}
                 Err(error) => return Err(Error::io(folder, error.into())),
@@ -100,36 +98,37 @@ impl FolderWatch {
     }
 }
 
-/// Folders of a tree on a disk whose files stay open: there, a descriptor does not show that its file was removed or replaced.
+/// Files of a tree on a disk that stay open: there, a descriptor does not show that its file was removed or replaced. Not for files of
+/// sysfs: with any watch on a filesystem, each read of its files costs every program 0.1 us more.
 #[derive(Debug)]
-pub(crate) struct TreeChanges {
-    inotify: Inotify,
-    _permit: Permit,
-}
+pub(crate) struct FileWatch(Inotify);
 
-impl TreeChanges {
+impl FileWatch {
     /// # Errors
-    /// EMFILE if the budget is used up, and the errors of inotify_init1(2).
-    pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Result<Self, Error> {
-        let permit = budget.take().ok_or(Errno::EMFILE).map_err(failed)?;
-        Ok(Self {
-            inotify: nonblocking().map_err(failed)?,
-            _permit: permit,
-        })
+    /// The errors of inotify_init1(2).
+    pub(crate) fn new() -> Result<Self, Error> {
+        nonblocking().map(Self).map_err(failed)
     }
 
-    /// Watches a folder until it is removed. False: absent, or the user has too many watches.
-    pub(crate) fn watch(&self, folder: &Path) -> bool {
-        let own = AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
-        self.inotify.add_watch(folder, CHANGES | own).is_ok()
+    /// Watches the file that has this path now, until it is removed. False: absent, or the user has too many watches.
+    pub(crate) fn watch(&self, file: &Path) -> bool {
+        #[cfg(test)]
+        if FULL.get() {
+            return false;
+        }
+        // IN_ATTRIB: one link less, also by another file that gets its name.
+        let leaves = AddWatchFlags::IN_ATTRIB | AddWatchFlags::IN_MOVE_SELF;
+        self.0.add_watch(file, leaves).is_ok()
     }
 
-    /// Whether anything in these folders changed since the last call. An error counts as a change.
+    /// Whether one of them was removed or replaced since the last call. True too: new owner, mode or times, and an error.
     pub(crate) fn take(&self) -> bool {
         let mut changed = false;
         loop {
-            match self.inotify.read_events() {
-                Ok(_) | Err(Errno::EINTR) => changed = true,
+            match self.0.read_events() {
+                // The end of a watch follows the end of its file, which was reported.
+                Ok(events) => changed |= events.iter().any(|e| !e.mask.contains(AddWatchFlags::IN_IGNORED)),
+                Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => return changed,
                 Err(error) => {
                     tracing::debug!(%error, "inotify");
@@ -138,6 +137,12 @@ impl TreeChanges {
             }
         }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// In this thread, no file can be watched: for tests.
+    pub(crate) static FULL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 fn nonblocking() -> Result<Inotify, Errno> {
@@ -191,28 +196,29 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_tree_that_are_added_removed_or_replaced_are_reported_once_and_new_text_is_not() {
+    fn a_file_that_is_removed_moved_or_replaced_is_reported_once_and_new_text_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, other) = (dir.path().join("file"), dir.path().join("other"));
-        let changes = TreeChanges::new(&DescriptorBudget::new(1)).unwrap();
-        assert!(changes.watch(dir.path()) && !changes.watch(&file));
-        let steps: [(&str, &dyn Fn()); 4] = [
-            ("added", &|| fs::write(&file, "1").unwrap()),
-            ("added too", &|| fs::write(&other, "2").unwrap()),
+        let [file, other, away] = ["file", "other", "away"].map(|name| dir.path().join(name));
+        let files = FileWatch::new().unwrap();
+        assert!(!files.watch(&file), "absent");
+        let steps: [(&str, &dyn Fn()); 3] = [
             ("replaced", &|| fs::rename(&other, &file).unwrap()),
+            ("moved", &|| fs::rename(&file, &away).unwrap()),
             ("removed", &|| fs::remove_file(&file).unwrap()),
         ];
         for (what, step) in steps {
-            assert!(!changes.take(), "before it is {what}");
+            fs::write(&file, "1").unwrap();
+            fs::write(&other, "2").unwrap();
+            let open = fs::File::open(&file).unwrap();
+            assert!(files.watch(&file) && !files.take(), "before it is {what}");
+            fs::write(&file, "3").unwrap();
+            fs::read(&file).unwrap();
+            assert!(!files.take(), "only new text, before it is {what}");
             step();
-            assert!(changes.take(), "{what}");
-            if file.exists() {
-                fs::write(&file, "new").unwrap();
-                fs::read(&file).unwrap();
-            }
+            assert!(files.take() && !files.take(), "{what}");
+            drop(open);
+            assert!(!files.take(), "the end of a watch, after it was {what}");
         }
-        fs::remove_dir(dir.path()).unwrap();
-        assert!(changes.take() && !changes.take());
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
+use super::inotify::FileWatch;
+
 /// Descriptors reserved for other users in the process.
 const RESERVED: u64 = 128;
 /// Maximum number of retries of an interrupted read.
@@ -22,21 +24,50 @@ pub struct DescriptorBudget {
     left: AtomicU64,
     /// Incremented when open files may have been replaced.
     epoch: AtomicU32,
+    /// Reports open files of a tree that are removed or replaced.
+    watch: Option<FileWatch>,
 }
 
 impl DescriptorBudget {
     /// A budget of this number of descriptors.
     pub fn new(descriptors: u64) -> Arc<Self> {
+        Self::with(descriptors, None)
+    }
+
+    fn with(descriptors: u64, watch: Option<FileWatch>) -> Arc<Self> {
         Arc::new(Self {
             left: AtomicU64::new(descriptors),
             epoch: AtomicU32::new(0),
+            watch,
         })
     }
 
     /// RLIMIT_NOFILE of this process, minus a reserve.
     pub fn of_process() -> Arc<Self> {
+        Self::new(Self::unreserved())
+    }
+
+    /// As [`Self::of_process`], for many files of a tree: their owner calls [`Self::look`] before each reading. Without inotify, each
+    /// of them is checked at each reading.
+    pub fn of_tree() -> Arc<Self> {
+        let watch = FileWatch::new().inspect_err(|error| {
+            tracing::info!(%error, "each file of the tree is checked at each reading");
+        });
+        Self::with(Self::unreserved(), watch.ok())
+    }
+
+    fn unreserved() -> u64 {
         let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(RESERVED, |(soft, _)| soft);
-        Self::new(soft.saturating_sub(RESERVED))
+        soft.saturating_sub(RESERVED)
+    }
+
+    /// Whether files of a tree were removed or replaced since the last call. Then all are reopened at their next reading.
+    pub fn look(&self) -> bool {
+        let changed = self.watch.as_ref().is_some_and(FileWatch::take);
+        if changed {
+            self.epoch.fetch_add(1, Ordering::Relaxed);
+        }
+        changed
     }
 
     /// The permit for one more; `None`: the budget is used up.
@@ -45,11 +76,6 @@ impl DescriptorBudget {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .ok()
             .map(|_| Permit(Arc::clone(self)))
-    }
-
-    /// Has every file reopened by its path at its next reading.
-    pub fn reopen_all(&self) {
-        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -63,15 +89,22 @@ impl Drop for Permit {
     }
 }
 
-/// One file, by its path. It is opened at the first reading.
+/// One file, by its path. It is opened at the first reading. Small: a reading touches 700 of them, which have left the processor's
+/// caches since the last one.
 #[derive(Debug)]
 pub struct Kept {
-    path: PathBuf,
     open: Option<Opened>,
-    budget: Arc<DescriptorBudget>,
+    place: Box<Place>,
     /// The file is on a disk: a removed or replaced file stays readable through its descriptor. In sysfs, the
     /// descriptor of a removed device returns ENODEV.
     on_disk: bool,
+}
+
+/// What only opening needs.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    budget: Arc<DescriptorBudget>,
 }
 
 #[derive(Debug)]
@@ -79,23 +112,25 @@ struct Opened {
     file: File,
     /// That of the budget before it was opened.
     epoch: u32,
-    _permit: Permit,
+    permit: Permit,
 }
 
 impl Kept {
     /// A file that may stay open as long as the budget allows. `on_disk`: a recording of sysfs.
     pub fn new(path: PathBuf, budget: &Arc<DescriptorBudget>, on_disk: bool) -> Self {
         Self {
-            path,
             open: None,
-            budget: Arc::clone(budget),
+            place: Box::new(Place {
+                path,
+                budget: Arc::clone(budget),
+            }),
             on_disk,
         }
     }
 
     /// The path.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.place.path
     }
 
     /// Reads from the start, as much as fits into `buffer`. If its descriptor is dead, the file is reopened once by
@@ -113,9 +148,10 @@ impl Kept {
 
     /// Reads the open descriptor. `None`: none is open, or it is dead.
     fn read_kept(&mut self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
-        let Opened { file, epoch, .. } = self.open.as_ref()?;
-        let removed = || self.on_disk && file.metadata().map_or(true, |m| m.nlink() == 0);
-        let result = if *epoch != self.budget.epoch.load(Ordering::Relaxed) || removed() {
+        let Opened { file, epoch, permit } = self.open.as_ref()?;
+        let unwatched = self.on_disk && permit.0.watch.is_none();
+        let removed = || unwatched && file.metadata().map_or(true, |m| m.nlink() == 0);
+        let result = if *epoch != permit.0.epoch.load(Ordering::Relaxed) || removed() {
             Err(Errno::ENODEV)
         } else {
             pread(file, buffer)
@@ -129,19 +165,18 @@ impl Kept {
 
     fn reopen(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
         count::open();
-        let epoch = self.budget.epoch.load(Ordering::Relaxed);
+        let Place { path, budget } = &*self.place;
+        let epoch = budget.epoch.load(Ordering::Relaxed);
+        // Before it is opened: afterwards, another file may have its name.
+        let may_stay = !self.on_disk || budget.watch.as_ref().is_none_or(|watch| watch.watch(path));
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(&self.path)
+            .open(path)
             .map_err(errno)?;
         let result = pread(&file, buffer);
-        if !result.is_err_and(is_dead) {
-            self.open = self.budget.take().map(|permit| Opened {
-                file,
-                epoch,
-                _permit: permit,
-            });
+        if may_stay && !result.is_err_and(is_dead) {
+            self.open = budget.take().map(|permit| Opened { file, epoch, permit });
         }
         result
     }

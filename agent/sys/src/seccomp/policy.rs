@@ -182,8 +182,8 @@ const READS: &[&str] = &[
 ];
 const OPEN_TO_READ: &[Rule] = &[rule("openat", &[(2, Bits(O_WRITES, 0))])];
 
-/// Which files of a folder come and leave.
-const FOLDER_CHANGES: &[&str] = &["inotify_init1", "inotify_add_watch", "inotify_rm_watch"];
+/// Which files come, leave and are replaced.
+const FILE_CHANGES: &[&str] = &["inotify_init1", "inotify_add_watch", "inotify_rm_watch"];
 
 /// Waiting, and the socket or pipe that a process already has.
 #[rustfmt::skip]
@@ -231,7 +231,7 @@ static HOST: Policy = Policy {
 
 static RDMA: Policy = Policy {
     kind: Kind::Only,
-    groups: &[RUNTIME, READS, LINK, FOLDER_CHANGES, &["bind"]],
+    groups: &[RUNTIME, READS, LINK, FILE_CHANGES, &["bind"]],
     rules: &[
         RUNTIME_RULES,
         OPEN_TO_READ,
@@ -247,7 +247,7 @@ static RDMA: Policy = Policy {
 
 static SLURM: Policy = Policy {
     kind: Kind::Only,
-    groups: &[RUNTIME, READS, LINK, FOLDER_CHANGES],
+    groups: &[RUNTIME, READS, LINK, FILE_CHANGES],
     rules: &[
         RUNTIME_RULES,
         OPEN_TO_READ,

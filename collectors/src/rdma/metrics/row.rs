@@ -43,7 +43,7 @@ pub(in crate::rdma) struct Row {
     /// Metric.
     pub(in crate::rdma) metric: &'static Metric,
     /// Factor for the value in the file.
-    pub(in crate::rdma) scale: u64,
+    pub(in crate::rdma) scale: u32,
     /// Width of the counter.
     pub(in crate::rdma) width: Width,
 }

@@ -86,9 +86,7 @@ impl Asker {
 
     fn values(&self) -> Vec<(&str, Result<Value, Reason>)> {
         let counters = self.stats.counters();
-        counters
-            .map(|(m, r)| (m.name.as_str(), r.map(|r| r.value)))
-            .collect()
+        counters.map(|(m, r)| (&*m.name, r.map(|r| r.value))).collect()
     }
 }
 

@@ -137,12 +137,12 @@ fn a_file_that_another_one_replaces_is_read_by_its_name() {
     assert_eq!(value(&read, "rdma_port_unreadable_files mlx5_0 1 gone"), Some(1));
 }
 
-/// Without inotify, or without room for one more watch.
+/// Without inotify.
 #[test]
-fn a_folder_that_cannot_be_watched_costs_calls_and_no_value() {
+fn files_that_cannot_be_watched_cost_calls_and_no_value() {
     let node = Node::with(&["mlx5_0"]);
     let files = attribute::AttributeFiles {
-        changes: None,
+        budget: DescriptorBudget::of_process(),
         ..attribute::AttributeFiles::new(&node.env())
     };
     let path = node.path("infiniband/mlx5_0/ports/1/counters/link_downed");
@@ -158,9 +158,8 @@ fn a_folder_that_cannot_be_watched_costs_calls_and_no_value() {
 #[test]
 fn a_sysfs_mounted_elsewhere_is_not_watched() {
     let files = attribute::AttributeFiles::new(&Env::with_sysroot("/proc/self/root"));
-    assert!(!files.on_disk && files.changes.is_none());
-    let tree = attribute::AttributeFiles::new(&Node::with(&["mlx5_0"]).env());
-    assert!(tree.on_disk && tree.changes.is_some());
+    assert!(!files.on_disk);
+    assert!(attribute::AttributeFiles::new(&Node::with(&["mlx5_0"]).env()).on_disk);
 }
 
 #[test]

@@ -244,7 +244,6 @@ fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
     let files = AttributeFiles {
         budget: DescriptorBudget::new(100),
         on_disk: true,
-        changes: None,
     };
     let mut port = RdmaPort::new(place, &files);
     count::take();

@@ -18,7 +18,6 @@ fn files() -> AttributeFiles {
     AttributeFiles {
         budget: DescriptorBudget::new(100),
         on_disk: false,
-        changes: None,
     }
 }
 

@@ -167,7 +167,6 @@ fn a_table_is_read_again_when_something_was_told_and_not_before() {
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
         on_disk: false,
-        changes: None,
     };
     let hub = Hub::new(None);
     let table = settings::RdmaSettings::default();
@@ -187,7 +186,6 @@ fn what_is_told_to_have_changed_is_looked_at_before_its_time() {
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
         on_disk: false,
-        changes: None,
     };
     let hub = Hub::new(None);
     let table = settings::RdmaSettings::default();
@@ -218,7 +216,6 @@ fn a_port_says_which_interface_carries_its_link() {
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
         on_disk: false,
-        changes: None,
     };
     let hub = Hub::new(None);
     let table = settings::RdmaSettings::default();

@@ -67,18 +67,50 @@ fn a_file_that_was_replaced_is_read_by_its_path() {
 }
 
 #[test]
-fn all_files_are_reopened_once_when_their_owner_says_so() {
-    let (dir, mut kept) = file(false);
-    text(&mut kept).unwrap();
-    let other = dir.path().join("other");
-    fs::write(&other, "new\n").unwrap();
-    fs::rename(other, kept.path()).unwrap();
-    kept.budget.reopen_all();
-    count::take();
-    for _ in 0..2 {
-        assert_eq!(text(&mut kept).unwrap(), "new\n");
+fn a_watched_file_of_a_tree_costs_one_read_until_it_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let budget = DescriptorBudget::of_tree();
+    let [mut kept, mut beside] = ["file", "beside"].map(|name| {
+        fs::write(dir.path().join(name), "1\n").unwrap();
+        Kept::new(dir.path().join(name), &budget, true)
+    });
+    for round in 0..3 {
+        let other = dir.path().join("other");
+        fs::write(&other, format!("{round}\n")).unwrap();
+        fs::rename(other, kept.path()).unwrap();
+        assert_eq!(
+            budget.look(),
+            round > 0,
+            "nothing is watched before the first reading"
+        );
+        text(&mut beside).unwrap();
+        for reading in 0..3 {
+            count::take();
+            assert_eq!(text(&mut kept).unwrap(), format!("{round}\n"));
+            assert_eq!(count::take(), (usize::from(reading == 0), 1));
+            assert!(!budget.look());
+        }
     }
-    assert_eq!(count::take(), (1, 2));
+    fs::remove_file(kept.path()).unwrap();
+    assert!(budget.look());
+    assert_eq!(text(&mut kept), Err(Errno::ENOENT));
+    assert_eq!(text(&mut beside).unwrap(), "1\n");
+}
+
+#[test]
+fn a_file_of_a_tree_that_cannot_be_watched_is_not_kept_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let mut kept = Kept::new(path, &DescriptorBudget::of_tree(), true);
+    crate::sys::inotify::FULL.set(true);
+    for number in ["1\n", "2\n"] {
+        let other = dir.path().join("other");
+        fs::write(&other, number).unwrap();
+        fs::rename(other, kept.path()).unwrap();
+        assert_eq!(text(&mut kept).unwrap(), number);
+    }
+    crate::sys::inotify::FULL.set(false);
+    assert_eq!(count::take(), (2, 2));
 }
 
 #[test]
