@@ -79,7 +79,7 @@ pub(super) struct LustreFiles {
 
 impl LustreFiles {
     pub(super) fn new(env: &Env) -> Self {
-        let is_kernels = env.is_live() && env.sysroot == Path::new("/");
+        let is_kernels = env.is_live() && !env.is_tree();
         Self {
             env: env.clone(),
             found: BTreeMap::new(),

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::text::{LONGEST, Reason};
 use crate::Env;
 use crate::sys::kept::{DescriptorBudget, Kept};
-use crate::sys::statfs;
+use crate::sys::statfs::{self, Replacement};
 
 /// Refusals in a row after which a file is given a rest.
 const PATIENCE: u32 = 3;
@@ -49,14 +49,19 @@ impl AttributeFiles {
     /// The files of a node or of a tree.
     pub(super) fn new(env: &Env) -> Self {
         // A container sees its host's sysfs at another place.
-        let on_disk = env.is_tree() && !statfs::is_sysfs(&env.path("/sys"));
+        let folders = ["/sys/class/infiniband", "/sys"].map(|folder| env.path(folder));
+        let there = folders.iter().find(|folder| folder.exists());
+        let replacement = match there {
+            _ if !env.is_tree() => Replacement::Error,
+            Some(folder) => statfs::replacement(folder),
+            None => Replacement::Nothing,
+        };
         Self {
-            budget: if on_disk {
-                DescriptorBudget::of_tree()
-            } else {
-                DescriptorBudget::of_process()
+            budget: match replacement {
+                Replacement::Event => DescriptorBudget::of_tree(),
+                Replacement::Error | Replacement::Nothing => DescriptorBudget::of_process(),
             },
-            on_disk,
+            on_disk: replacement != Replacement::Error,
         }
     }
 

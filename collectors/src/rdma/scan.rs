@@ -106,7 +106,7 @@ impl RdmaDevices {
         Self {
             net: env.path("/sys/class/net"),
             netlink: (!table.sysfs_only).then(|| Netlink {
-                own_tree: !env.is_live() || env.sysroot == Path::new("/"),
+                own_tree: !(env.is_live() && env.is_tree()),
                 recorded: env.recorded.clone(),
             }),
             choice: Choice {
@@ -120,6 +120,11 @@ impl RdmaDevices {
             seen: None,
             looked: None,
         }
+    }
+
+    /// Whether open files of a tree may have been replaced.
+    fn look_at_files(&self) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.look())
     }
 
     /// The devices that are not excluded by name.
@@ -234,6 +239,8 @@ impl RdmaDevices {
 
 impl Devices for RdmaDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
+        // After a scan that failed, this is called in place of `changed`, and the ports known before are read.
+        self.look_at_files();
         // A failed scan is repeated, even if nothing changes.
         self.seen = None;
         let began = Instant::now();
@@ -268,7 +275,7 @@ impl Devices for RdmaDevices {
     }
 
     fn changed(&mut self) -> bool {
-        let replaced = self.budget.as_ref().is_some_and(|budget| budget.look());
+        let replaced = self.look_at_files();
         let doubt = self.hub.take_doubt() || replaced;
         let look = doubt || self.looked.is_none_or(|at| at.elapsed() >= self.pace);
         if look {

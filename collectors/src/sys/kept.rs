@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::inotify::FileWatch;
+use super::inotify::TreeWatch;
 
 /// Descriptors reserved for other users in the process.
 const RESERVED: u64 = 128;
@@ -24,8 +24,8 @@ pub struct DescriptorBudget {
     left: AtomicU64,
     /// Incremented when open files may have been replaced.
     epoch: AtomicU32,
-    /// Reports open files of a tree that are removed or replaced.
-    watch: Option<FileWatch>,
+    /// Reports open files of a tree that were removed or replaced.
+    watch: Option<TreeWatch>,
 }
 
 impl DescriptorBudget {
@@ -34,7 +34,7 @@ impl DescriptorBudget {
         Self::with(descriptors, None)
     }
 
-    fn with(descriptors: u64, watch: Option<FileWatch>) -> Arc<Self> {
+    fn with(descriptors: u64, watch: Option<TreeWatch>) -> Arc<Self> {
         Arc::new(Self {
             left: AtomicU64::new(descriptors),
             epoch: AtomicU32::new(0),
@@ -47,10 +47,10 @@ impl DescriptorBudget {
         Self::new(Self::unreserved())
     }
 
-    /// As [`Self::of_process`], for many files of a tree: their owner calls [`Self::look`] before each reading. Without inotify, each
-    /// of them is checked at each reading.
+    /// As [`Self::of_process`], for many files of a tree on a local disk: their owner calls [`Self::look`] before each reading. Without
+    /// inotify, each of them is checked at each reading.
     pub fn of_tree() -> Arc<Self> {
-        let watch = FileWatch::new().inspect_err(|error| {
+        let watch = TreeWatch::new().inspect_err(|error| {
             tracing::info!(%error, "each file of the tree is checked at each reading");
         });
         Self::with(Self::unreserved(), watch.ok())
@@ -61,9 +61,9 @@ impl DescriptorBudget {
         soft.saturating_sub(RESERVED)
     }
 
-    /// Whether files of a tree were removed or replaced since the last call. Then all are reopened at their next reading.
+    /// Whether files of a tree were added, removed or replaced since the last call. Then all are reopened at their next reading.
     pub fn look(&self) -> bool {
-        let changed = self.watch.as_ref().is_some_and(FileWatch::take);
+        let changed = self.watch.as_ref().is_some_and(TreeWatch::take);
         if changed {
             self.epoch.fetch_add(1, Ordering::Relaxed);
         }
@@ -116,7 +116,7 @@ struct Opened {
 }
 
 impl Kept {
-    /// A file that may stay open as long as the budget allows. `on_disk`: a recording of sysfs.
+    /// A file that may stay open as long as the budget allows. `on_disk`: a tree in place of sysfs.
     pub fn new(path: PathBuf, budget: &Arc<DescriptorBudget>, on_disk: bool) -> Self {
         Self {
             open: None,
@@ -167,16 +167,20 @@ impl Kept {
         count::open();
         let Place { path, budget } = &*self.place;
         let epoch = budget.epoch.load(Ordering::Relaxed);
+        let watch = budget.watch.as_ref().filter(|_| self.on_disk);
         // Before it is opened: afterwards, another file may have its name.
-        let may_stay = !self.on_disk || budget.watch.as_ref().is_none_or(|watch| watch.watch(path));
+        let permit = budget.take().filter(|_| {
+            let watches = |watch: &TreeWatch| path.parent().is_some_and(|folder| watch.watch(folder));
+            watch.is_none_or(watches)
+        });
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)
             .map_err(errno)?;
         let result = pread(&file, buffer);
-        if may_stay && !result.is_err_and(is_dead) {
-            self.open = budget.take().map(|permit| Opened { file, epoch, permit });
+        if !result.is_err_and(is_dead) {
+            self.open = permit.map(|permit| Opened { file, epoch, permit });
         }
         result
     }

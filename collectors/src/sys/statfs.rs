@@ -5,7 +5,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sys::statfs::{AUTOFS_SUPER_MAGIC, SYSFS_MAGIC, fstatfs, statfs};
+use nix::sys::statfs::{
+    AUTOFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, SYSFS_MAGIC,
+    TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs, statfs,
+};
 use nix::sys::statvfs::fstatvfs;
 
 /// The figures of a filesystem.
@@ -23,9 +26,30 @@ pub(crate) struct Figures {
     pub(crate) inodes_free: u64,
 }
 
-/// Whether a folder is one of sysfs. False too: absent.
-pub(crate) fn is_sysfs(folder: &Path) -> bool {
-    statfs(folder).is_ok_and(|fs| fs.filesystem_type() == SYSFS_MAGIC)
+/// What the filesystem of a folder shows of a file that is removed or replaced while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replacement {
+    /// sysfs: the descriptor of a removed device returns ENODEV.
+    Error,
+    /// inotify reports it: all changes are made by this kernel.
+    Event,
+    /// Only the file itself shows it: another machine or a server may make the change. So too for a folder that is absent.
+    Nothing,
+}
+
+pub(crate) fn replacement(folder: &Path) -> Replacement {
+    const LOCAL: [FsType; 5] = [
+        TMPFS_MAGIC,
+        EXT4_SUPER_MAGIC,
+        XFS_SUPER_MAGIC,
+        BTRFS_SUPER_MAGIC,
+        OVERLAYFS_SUPER_MAGIC,
+    ];
+    match statfs(folder).map(|fs| fs.filesystem_type()) {
+        Ok(SYSFS_MAGIC) => Replacement::Error,
+        Ok(kind) if LOCAL.contains(&kind) => Replacement::Event,
+        _ => Replacement::Nothing,
+    }
 }
 
 /// Asks the filesystem at a mount point. The call returns when the filesystem answers, which may be never. O_PATH mounts

@@ -75,6 +75,11 @@ impl Meter {
         }
     }
 
+    /// Whether it shows single scrapes.
+    pub(super) fn is_exact(&self) -> bool {
+        self.cgroup.is_some()
+    }
+
     /// CPU time of all its processes so far.
     pub(super) fn used(&self) -> Result<Duration> {
         let Some(cgroup) = &self.cgroup else {

@@ -375,7 +375,9 @@ fn show(
     if args.write {
         report::write(&cmd::root().join(DOCUMENT), report::MEASURED, machine, &table)?;
     }
-    let mut faults: Vec<String> = figures.iter().flat_map(|f| f.faults.clone()).collect();
+    let beside = figures.iter().flat_map(|f| &f.beside);
+    let all = figures.iter().chain(beside);
+    let mut faults: Vec<String> = all.flat_map(|f| f.faults.clone()).collect();
     let relocated = ours.map(relocated::over_limit).transpose()?.flatten();
     if !args.quick && !args.is_ours() {
         faults.extend(report::over_budget(figures));

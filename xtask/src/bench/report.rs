@@ -159,10 +159,19 @@ fn per_series(f: &Figures) -> String {
     })
 }
 
-/// CPU of scrapes of one kind, relative to another program: that beside it, if there was one.
+/// CPU of scrapes of one kind, relative to another program: that beside it, if there was one. Rounds of programs that did not take
+/// turns are not the same.
 fn relative(f: &Figures, all: &[Figures], other: &str, kind: fn(&Figures) -> &Series) -> Option<f64> {
-    let other = f.beside.iter().chain(all).find(|o| o.name == other)?;
-    kind(f).relative(kind(other))
+    let named = |o: &&Figures| o.name == other;
+    if let Some(beside) = f.beside.iter().find(named) {
+        return kind(f).relative(kind(beside));
+    }
+    let other = all.iter().find(named)?;
+    if f.beside.is_empty() {
+        kind(f).relative(kind(other))
+    } else {
+        Some(kind(f).median()? / kind(other).median()?)
+    }
 }
 
 /// CPU at one scrape per second, relative to another program.
@@ -206,10 +215,11 @@ pub(super) fn columns<F>(all: &[F], name: fn(&F) -> &str, rows: &[Row<F>]) -> St
     text
 }
 
-/// All results as JSON.
+/// All results as JSON; last, the programs beside one of them.
 pub(super) fn json(all: &[Figures], machine: &Machine) -> Value {
     let series = |s: &Series| json!({ "cpu_ms_per_scrape": s.cpu, "p50_ms": s.percentile(50), "p99_ms": s.percentile(99), "scrapes": s.took.len() });
-    let programs = all.iter().map(|f| {
+    let beside = all.iter().flat_map(|f| &f.beside);
+    let programs = all.iter().chain(beside).map(|f| {
         let process = |p: &testkit::footprint::Footprint| {
             json!({ "name": p.name, "rss_kib": p.rss, "pss_kib": p.pss, "fds": p.fds, "threads": p.threads })
         };
@@ -380,6 +390,11 @@ mod tests {
         assert_eq!(times(&whole, &all, FLOOR), Some(6.0));
         whole.beside = vec![figures(FLOOR, 3.0)];
         assert_eq!(times(&whole, &all, FLOOR), Some(2.0));
+        // That of another run: its rounds are other ones.
+        whole.slow.cpu = vec![6.0, 2.0, 8.0];
+        let mut other = figures(peers::NEW.name, 0.0);
+        other.slow.cpu = vec![1.0, 12.0, 24.0];
+        assert_eq!(times(&whole, &[other], peers::NEW.name), Some(0.5));
     }
 
     #[test]

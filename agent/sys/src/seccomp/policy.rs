@@ -183,7 +183,7 @@ const READS: &[&str] = &[
 const OPEN_TO_READ: &[Rule] = &[rule("openat", &[(2, Bits(O_WRITES, 0))])];
 
 /// Which files come, leave and are replaced.
-const FILE_CHANGES: &[&str] = &["inotify_init1", "inotify_add_watch", "inotify_rm_watch"];
+const FILE_CHANGES: &[&str] = &["inotify_init1", "inotify_add_watch"];
 
 /// Waiting, and the socket or pipe that a process already has.
 #[rustfmt::skip]
@@ -247,7 +247,7 @@ static RDMA: Policy = Policy {
 
 static SLURM: Policy = Policy {
     kind: Kind::Only,
-    groups: &[RUNTIME, READS, LINK, FILE_CHANGES],
+    groups: &[RUNTIME, READS, LINK, FILE_CHANGES, &["inotify_rm_watch"]],
     rules: &[
         RUNTIME_RULES,
         OPEN_TO_READ,

@@ -137,9 +137,30 @@ fn a_file_that_another_one_replaces_is_read_by_its_name() {
     assert_eq!(value(&read, "rdma_port_unreadable_files mlx5_0 1 gone"), Some(1));
 }
 
-/// Without inotify.
+/// After a scan that failed, the ports known before are read, and the list is scanned at each reading.
 #[test]
-fn files_that_cannot_be_watched_cost_calls_and_no_value() {
+fn a_replaced_file_is_noticed_while_the_list_cannot_be_read() {
+    let node = Node::with(&["mlx5_0"]);
+    let mut devices = node.devices_looked_at("", Duration::from_secs(3600));
+    let mut ports = devices.scan().unwrap();
+    assert_eq!(
+        value(&read(&mut *ports[0]), "rdma_link_downed_total mlx5_0 1"),
+        Some(1)
+    );
+    node.write("infiniband/mlx5_1/ports", "no folder");
+    node.write("new", "2\n");
+    let path = node.path("infiniband/mlx5_0/ports/1/counters/link_downed");
+    fs::rename(node.path("new"), path).unwrap();
+    assert!(devices.scan().is_err());
+    assert_eq!(
+        value(&read(&mut *ports[0]), "rdma_link_downed_total mlx5_0 1"),
+        Some(2)
+    );
+}
+
+/// As on a network filesystem, or without inotify.
+#[test]
+fn a_file_without_a_watch_shows_that_it_was_replaced() {
     let node = Node::with(&["mlx5_0"]);
     let files = attribute::AttributeFiles {
         budget: DescriptorBudget::of_process(),
@@ -159,7 +180,10 @@ fn files_that_cannot_be_watched_cost_calls_and_no_value() {
 fn a_sysfs_mounted_elsewhere_is_not_watched() {
     let files = attribute::AttributeFiles::new(&Env::with_sysroot("/proc/self/root"));
     assert!(!files.on_disk);
-    assert!(attribute::AttributeFiles::new(&Node::with(&["mlx5_0"]).env()).on_disk);
+    let node = Node::with(&["mlx5_0"]);
+    assert!(attribute::AttributeFiles::new(&node.env()).on_disk);
+    // Nothing is known of a tree that is absent.
+    assert!(attribute::AttributeFiles::new(&Env::with_sysroot(node.path("x"))).on_disk);
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn what_may_not_be_read_is_absent() {
 #[test]
 fn a_file_that_vanishes_is_absent_and_read_again_when_it_is_back() {
     let node = Node::with(&["mlx5_0"]);
-    // A removed file of sysfs returns ENODEV on an open descriptor; a folder of a recording reports it.
+    // A removed file of sysfs returns ENODEV on an open descriptor; the folder of a recording reports it.
     let env = Env {
         recorded: Some(node.dir.path().to_owned()),
         ..node.env()
