@@ -85,14 +85,15 @@ impl Attribute {
         }
         let mut buffer = [0; LONGEST];
         let read = self.kept.read(&mut buffer).map_err(reason).and_then(parse);
-        match &read {
-            Err(reason) if reason.is_refusal() => {
-                if self.patience.get_or_insert_default().refused(now, *reason) {
-                    tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
-                }
+        if let Err(reason) = read
+            && reason.is_refusal()
+        {
+            let patience = self.patience.get_or_insert_default();
+            if patience.refused(now, reason) {
+                tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
             }
-            _ if self.patience.is_some() => self.patience = None,
-            _ => {}
+        } else if self.patience.is_some() {
+            self.patience = None;
         }
         read
     }

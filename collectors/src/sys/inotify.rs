@@ -14,7 +14,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use crate::Error;
 use crate::sys::kept::{DescriptorBudget, Permit};
 
-/// What is reported of a folder.
+/// Events of a watched folder.
 const CHANGES: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_DELETE)
     .union(AddWatchFlags::IN_MOVE)
