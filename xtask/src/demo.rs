@@ -179,6 +179,13 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    /// One whose start was given up ends here; `run` has ended the others, and reports their errors.
+    fn drop(&mut self) {
+        end(&mut self.daemon).unwrap_or_default();
+    }
+}
+
 /// Runs until Ctrl-C, or until all checks are done.
 pub(crate) fn run(args: DemoArgs) -> Result<()> {
     let is_fleet = args.name == "fleet";

@@ -37,6 +37,7 @@ pub(crate) enum Replacement {
     Nothing,
 }
 
+/// Asks the filesystem of a folder by its type (statfs(2)).
 pub(crate) fn replacement(folder: &Path) -> Replacement {
     const LOCAL: [FsType; 5] = [
         TMPFS_MAGIC,

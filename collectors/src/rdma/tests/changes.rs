@@ -11,6 +11,18 @@ fn replace(node: &Node, path: &str) {
     node.remove(&old);
 }
 
+/// Replaces a file by another of the same name, as `mv`, `sed -i` and rsync do.
+fn replace_file(node: &Node, path: &str, text: &str) {
+    node.write("new", text);
+    fs::rename(node.path("new"), node.path(path)).unwrap();
+}
+
+const LINK_DOWNED: &str = "infiniband/mlx5_0/ports/1/counters/link_downed";
+
+fn link_downed(port: &mut dyn Device) -> Option<u64> {
+    value(&read(port), "rdma_link_downed_total mlx5_0 1")
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -98,16 +110,13 @@ fn a_device_or_port_that_takes_an_old_name_is_another_one() {
         read(&mut *ports[0]);
         replace(&node, path);
         assert!(devices.changed(), "{path}");
-        node.write("infiniband/mlx5_0/ports/1/counters/link_downed", "0\n");
+        node.write(LINK_DOWNED, "0\n");
         let mut ports = devices.scan().unwrap();
-        assert_eq!(
-            value(&read(&mut *ports[0]), "rdma_link_downed_total mlx5_0 1"),
-            Some(0)
-        );
+        assert_eq!(link_downed(&mut *ports[0]), Some(0));
     }
 }
 
-/// As `mv`, `sed -i` and rsync do. The port stays the same device, and keeps what it knows.
+/// The port stays the same device, and keeps what it knows.
 #[test]
 fn a_file_that_another_one_replaces_is_read_by_its_name() {
     let node = Node::with(&["mlx5_0"]);
@@ -119,9 +128,7 @@ fn a_file_that_another_one_replaces_is_read_by_its_name() {
             ("counters/link_downed", format!("{count}\n")),
             ("hw_counters/out_of_buffer", format!("{count}\n")),
         ] {
-            node.write("new", &text);
-            let path = format!("infiniband/mlx5_0/ports/1/{file}");
-            fs::rename(node.path("new"), node.path(&path)).unwrap();
+            replace_file(&node, &format!("infiniband/mlx5_0/ports/1/{file}"), &text);
         }
         assert!(!devices.changed(), "the same devices");
         let read = read(&mut *ports[0]);
@@ -130,7 +137,7 @@ fn a_file_that_another_one_replaces_is_read_by_its_name() {
         assert_eq!(value("rdma_link_downed_total mlx5_0 1"), Some(count));
         assert_eq!(value("rdma_out_of_buffer_total mlx5_0 1"), Some(count));
     }
-    node.remove("infiniband/mlx5_0/ports/1/counters/link_downed");
+    node.remove(LINK_DOWNED);
     assert!(!devices.changed());
     let read = read(&mut *ports[0]);
     assert_eq!(value(&read, "rdma_link_downed_total mlx5_0 1"), None);
@@ -143,19 +150,11 @@ fn a_replaced_file_is_noticed_while_the_list_cannot_be_read() {
     let node = Node::with(&["mlx5_0"]);
     let mut devices = node.devices_looked_at("", Duration::from_secs(3600));
     let mut ports = devices.scan().unwrap();
-    assert_eq!(
-        value(&read(&mut *ports[0]), "rdma_link_downed_total mlx5_0 1"),
-        Some(1)
-    );
+    assert_eq!(link_downed(&mut *ports[0]), Some(1));
     node.write("infiniband/mlx5_1/ports", "no folder");
-    node.write("new", "2\n");
-    let path = node.path("infiniband/mlx5_0/ports/1/counters/link_downed");
-    fs::rename(node.path("new"), path).unwrap();
+    replace_file(&node, LINK_DOWNED, "2\n");
     assert!(devices.scan().is_err());
-    assert_eq!(
-        value(&read(&mut *ports[0]), "rdma_link_downed_total mlx5_0 1"),
-        Some(2)
-    );
+    assert_eq!(link_downed(&mut *ports[0]), Some(2));
 }
 
 /// As on a network filesystem, or without inotify.
@@ -166,12 +165,10 @@ fn a_file_without_a_watch_shows_that_it_was_replaced() {
         budget: DescriptorBudget::of_process(),
         ..attribute::AttributeFiles::new(&node.env())
     };
-    let path = node.path("infiniband/mlx5_0/ports/1/counters/link_downed");
-    let mut file = files.attribute(path.clone());
+    let mut file = files.attribute(node.path(LINK_DOWNED));
     let mut read = || file.read(std::time::Instant::now(), text::number);
     assert_eq!(read(), Ok(1));
-    node.write("new", "2\n");
-    fs::rename(node.path("new"), path).unwrap();
+    replace_file(&node, LINK_DOWNED, "2\n");
     assert_eq!(read(), Ok(2));
 }
 
