@@ -246,6 +246,14 @@ impl FakeNvml {
         self.change(|control| control.gone.push(gpu))
     }
 
+    /// The work of that GPU has ended: it has the values of the scenario's `[idle]`, without which its calls fail.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn idle(&self, gpu: u32) -> Result<()> {
+        self.change(|control| control.idle.push(gpu))
+    }
+
     /// Removes all faults, and restores removed GPUs. Blocked calls return.
     ///
     /// # Errors

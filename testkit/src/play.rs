@@ -12,8 +12,8 @@
 //! the time from then to the start of the play.
 //!
 //! A case with `nvml.toml` also has NVIDIA's library, which advances by one step a second. `gpu_lost` and
-//! `gpu_lost_at_step` set the GPU that it loses, and the step of the case. The configuration beside the case names the
-//! library.
+//! `gpu_lost_at_step` set the GPU that it loses, and the step of the case; `gpus_idle` and `gpus_idle_at_step` those
+//! whose work ends. The configuration beside the case names the library.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,6 +26,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use serde::Deserialize;
 
 use crate::nvml::FakeNvml;
 use crate::tree::{self, Entry};
@@ -63,8 +64,8 @@ pub struct Driver {
     library: FakeNvml,
     /// Seconds that it was advanced.
     at: u64,
-    /// The GPU that it loses, and at which step.
-    lost: Option<(u32, u64)>,
+    /// The changes that are still to come.
+    clock: Clock,
 }
 
 impl Driver {
@@ -80,8 +81,12 @@ impl Driver {
         let folder = to.join("driver");
         fs::create_dir_all(&folder)?;
         let library = FakeNvml::install(&folder, &scenario)?;
-        let lost = Clock::read(&case.join("clock.toml"))?.lost;
-        Ok(Some(Self { library, at: 0, lost }))
+        let clock = Clock::read(&case.join("clock.toml"))?;
+        Ok(Some(Self {
+            library,
+            at: 0,
+            clock,
+        }))
     }
 
     /// The collector's table of the configuration.
@@ -99,11 +104,16 @@ impl Driver {
             self.library.step(seconds)?;
             self.at += seconds;
         }
-        if let Some((gpu, _)) = self
-            .lost
-            .take_if(|(_, with)| u64::try_from(steps).is_ok_and(|n| n >= *with))
+        let has_come = |step: Option<usize>| step.is_some_and(|step| steps >= step);
+        if has_come(self.clock.gpu_lost_at_step)
+            && let Some(gpu) = self.clock.gpu_lost.take()
         {
             self.library.lose(gpu)?;
+        }
+        if has_come(self.clock.gpus_idle_at_step) {
+            for gpu in self.clock.gpus_idle.drain(..) {
+                self.library.idle(gpu)?;
+            }
         }
         Ok(())
     }
@@ -148,12 +158,13 @@ impl Play {
         }
         let root = case.join("root.tree");
         let start = tree::parse(&root.display().to_string(), &fs::read_to_string(&root)?)?;
-        if let Some(recorded) = clock.recorded {
+        if let Some(recorded) = clock.recorded_at {
             let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+            let recorded = Duration::from_secs(recorded).as_secs_f64();
             begin_jobs(&to.join("root"), &start, now.as_secs_f64() - recorded)?;
         }
-        let log = match clock.begins {
-            Some(begins) => Some(Log::open(&to.join("kmsg"), begins)?),
+        let log = match clock.kernel_log_begins {
+            Some(begins) => Some(Log::open(&to.join("kmsg"), Duration::from_micros(begins))?),
             None => None,
         };
         let driver = Driver::open(case, to)?;
@@ -165,7 +176,7 @@ impl Play {
         Ok(Self {
             case: to.to_owned(),
             root: to.join("root"),
-            step: clock.step,
+            step: Duration::from_secs(clock.step_seconds),
             moving: moving(&start, &steps),
             steps,
             laid: 0,
@@ -174,8 +185,8 @@ impl Play {
         })
     }
 
-    /// Leaves out every step after the first `steps`, the kernel log from now on, and the loss of a GPU. A node without a
-    /// log gets an empty one.
+    /// Leaves out every step after the first `steps`, what the GPUs do later, and the kernel log from now on. A node
+    /// without a log gets an empty one.
     ///
     /// # Errors
     /// When the log cannot be made.
@@ -185,7 +196,7 @@ impl Play {
             texts.truncate(steps + 1);
         }
         if let Some(driver) = &mut self.driver {
-            driver.lost = None;
+            driver.clock = Clock::default();
         }
         match &mut self.log {
             Some(log) => log.waiting.clear(),
@@ -400,48 +411,48 @@ fn records(text: &str) -> Result<Vec<(Duration, String)>> {
     Ok(records)
 }
 
+/// The file `clock.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct Clock {
-    step: Duration,
-    begins: Option<Duration>,
+    step_seconds: u64,
+    /// Microseconds since boot.
+    kernel_log_begins: Option<u64>,
     /// Unix time of the recording.
-    recorded: Option<f64>,
-    /// The GPU that is lost, and at which step.
-    lost: Option<(u32, u64)>,
+    recorded_at: Option<u64>,
+    gpu_lost: Option<u32>,
+    gpu_lost_at_step: Option<usize>,
+    gpus_idle: Vec<u32>,
+    gpus_idle_at_step: Option<usize>,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            step_seconds: STEP,
+            kernel_log_begins: None,
+            recorded_at: None,
+            gpu_lost: None,
+            gpu_lost_at_step: None,
+            gpus_idle: Vec::new(),
+            gpus_idle_at_step: None,
+        }
+    }
 }
 
 impl Clock {
     fn read(path: &Path) -> Result<Self> {
-        let mut clock = Self {
-            step: Duration::from_secs(STEP),
-            begins: None,
-            recorded: None,
-            lost: None,
-        };
-        let (mut gpu, mut with) = (None, None);
         if !path.is_file() {
-            return Ok(clock);
+            return Ok(Self::default());
         }
-        for line in fs::read_to_string(path)?.lines().map(str::trim) {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let pair = line
-                .split_once('=')
-                .map(|(key, value)| (key.trim(), value.trim().parse()));
-            match pair {
-                Some(("step_seconds", Ok(n @ 1..=3600))) => clock.step = Duration::from_secs(n),
-                Some(("kernel_log_begins", Ok(n))) => clock.begins = Some(Duration::from_micros(n)),
-                Some(("recorded_at", Ok(n))) => clock.recorded = Some(Duration::from_secs(n).as_secs_f64()),
-                Some(("gpu_lost", Ok(n))) => gpu = Some(u32::try_from(n)?),
-                Some(("gpu_lost_at_step", Ok(n))) => with = Some(n),
-                _ => bail!(
-                    "{}: {line:?}: expected `step_seconds = 1..3600`, `kernel_log_begins = MICROSECONDS`, \
-                     `recorded_at = SECONDS`, `gpu_lost = NUMBER` or `gpu_lost_at_step = NUMBER`",
-                    path.display()
-                ),
-            }
-        }
-        clock.lost = gpu.zip(with);
+        let context = || path.display().to_string();
+        let clock: Self = toml::from_str(&fs::read_to_string(path)?).with_context(context)?;
+        let found = clock.step_seconds;
+        ensure!(
+            (1..=3600).contains(&found),
+            "{}: step_seconds: found {found}, expected 1 to 3600",
+            path.display()
+        );
         Ok(clock)
     }
 }

@@ -5,11 +5,12 @@ mod fleet;
 mod place;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -113,7 +114,8 @@ fn missing(all: &Path, name: &str) -> Result<String> {
     }
     let mut collectors = Vec::new();
     for collector in folders(all)? {
-        if !cases(all, &collector)?.is_empty() {
+        // Files that are added to another recording.
+        if collector != "fleet" && !cases(all, &collector)?.is_empty() {
             collectors.push(collector);
         }
     }
@@ -151,9 +153,10 @@ impl Node {
         faults: Vec<Fault>,
         expected: Expected,
         port: Option<Port>,
+        prefix: Option<String>,
     ) -> Result<Self> {
         Ok(Self {
-            daemon: place.start()?,
+            daemon: place.start(prefix)?,
             name,
             place,
             play,
@@ -224,6 +227,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<()> {
                     Vec::new(),
                     Expected::Incident,
                     port,
+                    None,
                 )?],
                 checks,
             )
@@ -338,13 +342,26 @@ pub(crate) fn end(daemon: &mut Child) -> Result<()> {
 }
 
 impl Place {
-    pub(crate) fn start(&self) -> Result<Child> {
+    /// Starts the daemon. `prefix`: what the lines of its log begin with.
+    pub(crate) fn start(&self, prefix: Option<String>) -> Result<Child> {
         let mut command = self.command()?;
         // Its own process group: Ctrl-C must not reach the workers, which end only when their input closes.
         command.process_group(0);
-        command
+        if prefix.is_some() {
+            command.stderr(Stdio::piped());
+        }
+        let mut daemon = command
             .spawn()
-            .with_context(|| format!("cannot start {}", self.program().display()))
+            .with_context(|| format!("cannot start {}", self.program().display()))?;
+        if let (Some(prefix), Some(log)) = (prefix, daemon.stderr.take()) {
+            // Ends with the last process that has the log.
+            std::thread::spawn(move || {
+                for line in BufReader::new(log).lines().map_while(Result::ok) {
+                    eprintln!("{prefix}  {line}");
+                }
+            });
+        }
+        Ok(daemon)
     }
 }
 
@@ -370,7 +387,7 @@ mod tests {
             ("unreadable", "have this name: amd/unreadable, "),
             ("lustre", "expected one of: lustre/2.10, "),
             ("amd/mi9999", "no recording amd/mi9999"),
-            ("amd/mi9999", "a COLLECTOR of: amd, "),
+            ("amd/mi9999", "a COLLECTOR of: amd, ethernet, gpfs, "),
         ] {
             let error = recording(name).unwrap_err().to_string();
             assert!(error.contains(part), "{name}: {error}");

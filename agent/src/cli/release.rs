@@ -275,7 +275,7 @@ fn found(status: &NodeStatus, domain: &Domain) -> Option<(String, Opened)> {
         }
         parts.push(match view.state.as_str() {
             "unknown" => return None,
-            "absent" => format!("{}: no such hardware", view.name),
+            "absent" => format!("{}: not on this node", view.name),
             // Without a text a device has failed.
             "failed" if !view.text.is_empty() => {
                 // A call that has not returned may still return.

@@ -10,6 +10,7 @@ use super::client::ShowArgs;
 use super::{screen, status};
 use crate::http::control::{GpuView, Request};
 use health::Mode;
+use health::verdict::Health;
 use health::view::{IncidentView, View};
 use screen::Screen;
 use select::select;
@@ -60,7 +61,12 @@ fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
         0 => String::new(),
         n => format!("; {n} closed: `nodewarden why --all`"),
     };
-    format!("no open incidents{hint}\n")
+    let verdict = &view.verdict;
+    let doubt = match verdict.health {
+        Health::Healthy => String::new(),
+        health => format!("verdict {}: {}\n", health.word(), screen::clean(&verdict.text)),
+    };
+    format!("no open incidents{hint}\n{doubt}")
 }
 
 /// The effect of an incident on the node, in 1 or 2 words.

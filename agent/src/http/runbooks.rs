@@ -25,6 +25,7 @@ static RUNBOOKS: &[Runbook] = include!(concat!(env!("OUT_DIR"), "/runbooks.rs"))
 
 /// The runbook at this path.
 pub(super) fn at(path: &str) -> Option<&'static Runbook> {
+    let path = if path == "/runbooks" { INDEX } else { path };
     let found = RUNBOOKS
         .binary_search_by_key(&path, |runbook| runbook.path)
         .ok()?;
@@ -57,7 +58,7 @@ mod tests {
         for check in checks::configurable() {
             assert!(of_check(check.id).is_some(), "{}", check.id);
         }
-        assert!(at(INDEX).is_some());
+        assert!(at(INDEX).is_some() && at("/runbooks").is_some());
         let mut links = 0;
         for runbook in RUNBOOKS {
             for link in runbook.body.split("href=\"").skip(1) {

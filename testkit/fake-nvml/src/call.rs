@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_uint};
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlReturn_t};
 
 use crate::functions::Function;
+use crate::scenario::Scenario;
 use crate::scenario::keys::Key;
 use crate::scenario::value::Time;
 use crate::state::{Handle, Library, Live, View, library};
@@ -102,11 +103,10 @@ pub(crate) fn on_found(
 
 fn look(library: &'static Library, handle: Handle, garbage: bool) -> Reply<View> {
     let live = library.live();
-    let gpu = library
-        .scenario
-        .gpus
-        .get(handle.gpu)
-        .ok_or(code::INVALID_ARGUMENT)?;
+    let is_idle = live.control.idle.iter().any(|idle| *idle as usize == handle.gpu);
+    let Scenario { gpus, idle, .. } = &library.scenario;
+    let gpus = if is_idle { idle } else { gpus };
+    let gpu = gpus.get(handle.gpu).ok_or(code::INVALID_ARGUMENT)?;
     let mig = match handle.mig {
         None => None,
         Some(i) => {

@@ -29,6 +29,8 @@ pub struct Control {
     pub stale_code: u32,
     /// GPUs that the driver does not list.
     pub gone: Vec<u32>,
+    /// GPUs whose work has ended: they have the values of `[idle]`.
+    pub idle: Vec<u32>,
     /// MIG layouts that differ from the scenario, by GPU; an empty name disables MIG.
     pub layouts: BTreeMap<String, String>,
     /// Events so far, oldest first.

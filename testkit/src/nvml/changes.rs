@@ -249,6 +249,24 @@ fn a_crash_in_the_library_ends_the_process_with_sigsegv() {
 }
 
 #[test]
+fn a_gpu_is_idle_from_when_its_work_ends() {
+    let scenario = "[system]\ndriver = '580.95.05'\nnvml = '13'\ncuda = 13000\n[gpu]\npower.usage = 7\n\
+                    [idle]\npower.usage = 1\n[[gpus]]\nuuid = 'GPU-1'\n";
+    let dir = tempfile::tempdir().unwrap();
+    let fake = FakeNvml::install_text(dir.path(), scenario).unwrap();
+    let nvml = unsafe { nvml_wrapper_sys::bindings::NvmlLib::new(fake.library()) }.unwrap();
+    let mut gpu: nvmlDevice_t = null_mut();
+    unsafe {
+        assert_eq!(nvml.nvmlInit_v2(), 0);
+        assert_eq!(nvml.nvmlDeviceGetHandleByIndex_v2(0, &raw mut gpu), 0);
+    }
+    let usage = || get(|out| unsafe { nvml.nvmlDeviceGetPowerUsage(gpu, out) });
+    assert_eq!(usage(), Ok(7));
+    fake.idle(0).unwrap();
+    assert_eq!(usage(), Ok(1));
+}
+
+#[test]
 fn the_real_clock_moves_counters_by_itself() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = "clock = 'real'\nstep_seconds = 0.01\n[system]\ndriver = '580.95.05'\nnvml = '13'\ncuda = 13000\n\

@@ -189,9 +189,13 @@ fn an_error_names_the_file_and_what_was_expected() {
         (
             "clock.toml",
             "step_seconds = 0",
-            "clock.toml: \"step_seconds = 0\": expected",
+            "clock.toml: step_seconds: found 0, expected 1 to 3600",
         ),
-        ("clock.toml", "speed = 2", "expected `step_seconds"),
+        (
+            "clock.toml",
+            "speed = 2",
+            "unknown field `speed`, expected one of `step_seconds`",
+        ),
         (
             "kmsg",
             "no record\n",

@@ -90,7 +90,7 @@ impl Node {
         let place = Place::new(program.to_owned(), listen)?;
         let play = Play::open(&demo::recording("demo")?, &place.node())?;
         Ok(Self {
-            daemon: place.start()?,
+            daemon: place.start(None)?,
             place,
             stopped: None,
             play,

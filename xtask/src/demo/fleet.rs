@@ -116,7 +116,10 @@ pub(super) fn start(program: &Path, listen: SocketAddr) -> Result<Vec<Node>> {
         };
         let mut faults = row.fault;
         faults.sort_by_key(|fault| std::cmp::Reverse(fault.at));
-        nodes.push(Node::start(row.name, place, play, faults, expected, port)?);
+        let prefix = Some(row.name.clone());
+        nodes.push(Node::start(
+            row.name, place, play, faults, expected, port, prefix,
+        )?);
     }
     Ok(nodes)
 }

@@ -136,11 +136,12 @@ impl Place {
         self.get("/-/ready").is_ok()
     }
 
-    /// Prints what this recording has and what to try with it. `length`: duration of its changes.
+    /// Prints what this recording has and what to try with it. `length`: time of its last change.
     pub(super) fn print_where_to_look(&self, length: Duration) -> Result<()> {
         let samples = exposition::check(&self.get("/metrics")?)?;
         println!("\nA recorded node. Nothing here touches this machine's hardware or its Slurm.");
-        println!("{}. {}\n", devices(&samples), changes(length));
+        let source = fs::read_to_string(self.node().join("SOURCE")).unwrap_or_default();
+        println!("{}. {}\n", devices(&samples, source.trim_end()), changes(length));
         for (what, page) in pages(&samples) {
             println!("  {what:18} {}{page}", self.origin());
         }
@@ -154,8 +155,8 @@ impl Place {
     }
 }
 
-/// `GPUs: 8, RDMA ports: 10`.
-fn devices(samples: &[Sample]) -> String {
+/// `GPUs: 8, RDMA ports: 10`, or what its file SOURCE begins with: some sources are not read yet.
+fn devices(samples: &[Sample], source: &str) -> String {
     let count = |metric: &str| samples.iter().filter(|s| s.name == metric).count();
     let found: Vec<String> = DEVICES
         .iter()
@@ -164,7 +165,10 @@ fn devices(samples: &[Sample]) -> String {
         .map(|(words, count)| format!("{words}: {count}"))
         .collect();
     if found.is_empty() {
-        return "Kernel log and host only".to_owned();
+        return source
+            .split_once(". ")
+            .map_or(source, |(first, _)| first)
+            .to_owned();
     }
     found.join(", ")
 }
@@ -173,7 +177,10 @@ fn changes(length: Duration) -> String {
     if length.is_zero() {
         return "Its state does not change.".to_owned();
     }
-    format!("Its recorded changes take {} s.", length.as_secs())
+    format!(
+        "Its last change comes {} s after the start; a check may wait minutes before it judges one.",
+        length.as_secs()
+    )
 }
 
 /// Pages with content on this node.
@@ -224,15 +231,18 @@ mod tests {
                 .iter()
                 .any(|words| words.starts_with("job"))
         );
-        assert_eq!(devices(std::slice::from_ref(&gpu)), "GPUs: 1");
+        assert_eq!(devices(std::slice::from_ref(&gpu), ""), "GPUs: 1");
         let jobs = [
             gpu,
             sample("slurm_job_info", ("jobid", "4712")),
             sample("slurm_job_info", ("jobid", "4711")),
         ];
         assert!(commands(&jobs).contains(&"job 4711".to_owned()));
-        assert_eq!(devices(&jobs), "GPUs: 1, jobs: 2");
-        assert_eq!(devices(&[]), "Kernel log and host only");
+        assert_eq!(devices(&jobs, ""), "GPUs: 1, jobs: 2");
+        assert_eq!(
+            devices(&[], "captured: two drives of 6.1 TB. More."),
+            "captured: two drives of 6.1 TB"
+        );
     }
 
     #[test]
@@ -256,9 +266,6 @@ mod tests {
     #[test]
     fn a_recording_without_steps_does_not_change() {
         assert_eq!(changes(Duration::ZERO), "Its state does not change.");
-        assert_eq!(
-            changes(Duration::from_secs(18)),
-            "Its recorded changes take 18 s."
-        );
+        assert!(changes(Duration::from_secs(18)).starts_with("Its last change comes 18 s after the start;"));
     }
 }

@@ -145,7 +145,8 @@ impl<'a> Pauses<'a> {
             () => Reading::Good,
         };
         let mut lines = Vec::new();
-        if let Some((sample, percent)) = &self.most {
+        // Beside a storm, a pause within its limit is no evidence.
+        if let Some((sample, percent)) = self.most.as_ref().filter(|_| is_much || storms == 0) {
             let expected = format!("to grow by at most {limit} % of the time, grew by {percent} % in 60 s");
             lines.push(evidence(sample, &expected));
         }

@@ -71,13 +71,13 @@ impl Engine {
             }
             let checks = checks.join(", ");
             format!(
-                ". Warning: {checks} of {} is still read as bad. {what}",
+                ". Warning: the last reading of {checks} ({}) is still bad. {what}",
                 known.subject
             )
         };
         of(
             true,
-            "The node is not drained for it again before it was read as good",
+            "The node is not drained for it again until a reading is good",
         ) + &of(
             false,
             "It is counted from 0, and opens an incident or drains the node again if it lasts",

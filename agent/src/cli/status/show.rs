@@ -58,7 +58,7 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
         let text = "the daemon answers but no longer evaluates checks; see `journalctl -u nodewarden`";
         line("", Paint::Bad, text.to_owned());
     } else {
-        line("verdict", paint, format!("{word}, {age} ago"));
+        line("verdict", paint, format!("{word}, checked {age} ago"));
     }
     line("", Paint::Plain, verdict.text.clone());
     let (paint, text) = drain(&status.view.drain, status.mode);
@@ -154,7 +154,7 @@ fn collectors(all: &[CollectorView], screen: &Screen) -> String {
         let note = if there {
             reason.join(": ")
         } else {
-            "no such hardware".to_owned()
+            "not on this node".to_owned()
         };
         table.row(vec![
             Cell::new(&c.name),

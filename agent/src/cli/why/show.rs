@@ -103,11 +103,11 @@ fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> Stri
 /// Where the package installs its documents, in place of `docs/`.
 const DOCUMENTS: &str = "/usr/share/doc/nodewarden";
 
-/// The file of a runbook on an installed node, and the daemon's page.
+/// The daemon's page of a runbook, and its file on an installed node.
 fn runbook(source: &str) -> String {
     let file = source.strip_prefix("docs/").unwrap_or(source);
     let page = file.strip_suffix(".md").unwrap_or(file);
-    format!("{DOCUMENTS}/{file}, page /{page}")
+    format!("page /{page}, or {DOCUMENTS}/{file} of the package")
 }
 
 /// The effect of the incident on the node, in a sentence.

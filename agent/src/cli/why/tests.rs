@@ -52,7 +52,7 @@ incident abcdefgh  open
   remedy        reboot: reboot the node, or power it off and on
   ends by       a reboot
   acknowledged  {ack} by ana: board ordered
-  runbook       /usr/share/doc/nodewarden/runbooks/xid.md, page /runbooks/xid
+  runbook       page /runbooks/xid, or /usr/share/doc/nodewarden/runbooks/xid.md of the package
   evidence
     gpu_xid xid79, 2 times, {at} to {at} (60 min ago)
       NVRM: Xid (PCI:0000:3b:00): 79
@@ -239,9 +239,12 @@ fn a_gpu_is_meant_by_what_status_and_other_tools_call_it() {
 fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
     let mut view = sample::view();
     view.incidents[0].closed = Some(NOW);
+    // As after `clear` of a GPU that is still missing.
+    view.verdict.health = Health::Unknown;
+    view.verdict.text = "the GPU is not on the PCI bus".to_owned();
     assert_eq!(
         nothing(&view, None),
-        "no open incidents; 1 closed: `nodewarden why --all`\n"
+        "no open incidents; 1 closed: `nodewarden why --all`\nverdict unknown: the GPU is not on the PCI bus\n"
     );
     view.incidents[0].closed = None;
     let gpu = GpuView {
@@ -251,5 +254,6 @@ fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
     };
     assert_eq!(nothing(&view, Some(&gpu)), "no incident of GPU 3 (GPU-2)\n");
     view.incidents.clear();
+    view.verdict.health = Health::Healthy;
     assert_eq!(nothing(&view, None), "no open incidents\n");
 }

@@ -32,6 +32,8 @@ pub struct Scenario {
     pub system: System,
     /// Its GPUs in NVML's order.
     pub gpus: Vec<Gpu>,
+    /// The same GPUs after their work has ended; empty without `[idle]`.
+    pub idle: Vec<Gpu>,
 }
 
 /// What moves the counters.
@@ -76,6 +78,7 @@ struct File {
     system: System,
     #[serde(default)]
     gpu: toml::Table,
+    idle: Option<toml::Table>,
     #[serde(default)]
     gpus: Vec<toml::Table>,
 }
@@ -112,10 +115,15 @@ impl Scenario {
                 );
             }
         }
-        let mut gpus = Vec::new();
+        let (mut gpus, mut idle) = (Vec::new(), Vec::new());
         for (i, own) in file.gpus.into_iter().enumerate() {
             let mut table = file.gpu.clone();
             lay_over(&mut table, own);
+            if let Some(at_rest) = &file.idle {
+                let mut table = table.clone();
+                lay_over(&mut table, at_rest.clone());
+                idle.push(Gpu::new(table).with_context(|| format!("gpu {i}, idle"))?);
+            }
             gpus.push(Gpu::new(table).with_context(|| format!("gpu {i}"))?);
         }
         Ok(Self {
@@ -125,6 +133,7 @@ impl Scenario {
             failing: file.failing,
             system: file.system,
             gpus,
+            idle,
         })
     }
 }
@@ -165,6 +174,7 @@ impl Scenario {
                 init: 0,
             },
             gpus: Vec::new(),
+            idle: Vec::new(),
         }
     }
 }

@@ -63,6 +63,21 @@ fn a_gpu_has_what_all_have_except_where_it_says_otherwise() {
 }
 
 #[test]
+fn an_idle_gpu_keeps_what_it_is() {
+    let text = "[gpu]\nname = 'A'\nenergy = { start = 5, per_step = 1 }\n[idle]\npower.usage = 1\nprocesses = []\n\
+                [[gpus]]\npower.usage = 7\nprocesses = [{ pid = 1 }]\n";
+    let scenario = parse(text).unwrap();
+    let (busy, idle) = (&scenario.gpus[0], &scenario.idle[0]);
+    let usage = |gpu: &Gpu| gpu.int(Key::PowerUsage, Time::default());
+    assert_eq!((usage(busy), usage(idle)), (Some(7), Some(1)));
+    assert_eq!((busy.processes.len(), idle.processes.len()), (1, 0));
+    assert_eq!(idle.text(Key::Name), Some("A"));
+    assert_eq!(idle.int(Key::Energy, Time::default()), Some(5));
+    assert!(refused("[idle]\ncolour = 1\n[[gpus]]\n").contains("gpu 0, idle"));
+    assert!(parse("[[gpus]]\n").unwrap().idle.is_empty());
+}
+
+#[test]
 fn links_are_as_many_as_stated_and_each_can_differ() {
     let scenario = parse(
         "[gpu.nvlink]\nlinks = 3\n[gpu.nvlink.each]\nstate = 1\nthroughput_data_tx = { per_step = 2 }\n\

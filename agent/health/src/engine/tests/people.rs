@@ -247,9 +247,7 @@ fn clearing_what_is_still_bad_is_an_override() {
     let id = sim.engine.view().incidents[0].id.clone();
     let answer = sim.order(OrderVerb::Clear, &id).unwrap();
     assert!(
-        answer.ends_with(
-            "is still read as bad. The node is not drained for it again before it was read as good"
-        ),
+        answer.ends_with("is still bad. The node is not drained for it again until a reading is good"),
         "{answer}"
     );
     sim.pass(600);
@@ -269,7 +267,8 @@ fn a_clear_of_what_is_counted_again_says_so_and_of_an_event_says_nothing() {
     let id = sim.engine.view().incidents[0].id.clone();
     let answer = sim.order(OrderVerb::Clear, &id).unwrap();
     assert!(
-        answer.contains("Warning: rdma-port-flapping of ") && answer.contains("It is counted from 0"),
+        answer.contains("Warning: the last reading of rdma-port-flapping (")
+            && answer.contains("It is counted from 0"),
         "{answer}"
     );
     let mut sim = Sim::new(Mode::Drain);

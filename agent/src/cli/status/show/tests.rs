@@ -51,7 +51,7 @@ fn the_page_says_everything_at_a_glance() {
     status.workers.truncate(1);
     let expected = format!(
         "\
-verdict  unhealthy, 3 s ago
+verdict  unhealthy, checked 3 s ago
          xid79 gpu GPU-1 act=reboot id=abcdefgh
 drain    none; mode observe: drains are only counted
 
@@ -177,7 +177,10 @@ fn colour_changes_nothing_but_the_colour() {
         ..PLAIN
     };
     let mut text = show(&status(), NOW, &colour);
-    assert!(text.contains("\x1b[1;31munhealthy, 3 s ago\x1b[0m"), "{text:?}");
+    assert!(
+        text.contains("\x1b[1;31munhealthy, checked 3 s ago\x1b[0m"),
+        "{text:?}"
+    );
     for code in ["0", "1", "2", "32", "33", "1;31"] {
         text = text.replace(&format!("\x1b[{code}m"), "");
     }
