@@ -248,7 +248,7 @@ impl Error {
 }
 
 /// The table in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     rows: BTreeMap<u32, Row>,
 }

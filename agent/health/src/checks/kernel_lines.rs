@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use collectors::event::{EventBody, KernelLine};
-use collectors::kernel_log::lines::{Ends, Meaning, row};
+use collectors::kernel_log::lines::{Ends, Meaning, of_sxid, row};
 use collectors::{PciAddress, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
@@ -66,9 +66,9 @@ check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,
     ignored "A full disk, errors that Btrfs corrected, the daily repetition of old ext4 errors, a shutdown that a person ordered."
 }
 check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
-    fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, errors of memory and links, bad pages, faults found when the firmware started. NVIDIA: a GPU that was not started, versions that differ.",
-    clears "AMD: a finished reset or 6 h without. Failed resets and memory errors: a reboot. NVIDIA: 1 h without, or a reboot. Bad pages: a person.",
-    ignored "Xids, SXids and lost GPUs: other checks. Corrected errors and page faults of programs: counted."
+    fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, errors of memory and links, bad pages, faults found when the firmware started. NVIDIA: a GPU that was not started, versions that differ, an NVSwitch error that stops every NVLink.",
+    clears "AMD: a finished reset, or 6 h without. Failed resets and memory errors: a reboot. NVIDIA: 1 h without, or a reboot. Bad pages: a person.",
+    ignored "Xids and lost GPUs: other checks. Other SXids: counted; the GPU reports its link. Corrected errors and page faults of programs: counted."
 }
 check! { NETWORK_ADAPTER_ERROR "network-adapter-error" Pci Node ObserveOrDrain,
     fires "The kernel log reports a network adapter that does not transmit, is hot, was not started, or has a fault of its cable or module.",
@@ -184,12 +184,24 @@ fn of_key(check: &str, key: &str) -> Option<KernelLine> {
 
 impl Watch for State {
     fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
-        let EventBody::Kernel(line) = &heard.event.body else {
-            return Vec::new();
+        let fatal;
+        let line = match &heard.event.body {
+            EventBody::Kernel(line) => line,
+            EventBody::Sxid(sxid) => match of_sxid(sxid) {
+                None => return Vec::new(),
+                Some(line) => {
+                    fatal = line;
+                    &fatal
+                }
+            },
+            _ => return Vec::new(),
         };
         if let Some(Meaning::AllClear(ended)) = row(&line.row).map(|row| row.meaning) {
             for id in ended {
-                self.open.remove(&key(self.check.id, id, &line.subject));
+                let of_node = row(id).is_some_and(|row| row.about == SubjectKind::Node);
+                let node = Subject::node();
+                let subject = if of_node { &node } else { &line.subject };
+                self.open.remove(&key(self.check.id, id, subject));
             }
         } else if self.ends(&line.row).is_some()
             && let Some(last) = self.open.slot_or(self.key(line), || Last::new(line))

@@ -18,7 +18,7 @@ fn the_critical_codes_do_what_the_policy_says() {
         (54, Node, DrainNow, &[Person]),
         (62, Gpu, ResetGpu, usual),
         (64, Gpu, ResetGpu, &[GpuReset, Reboot]),
-        (74, Link, DrainNow, usual),
+        (74, Link, ResetGpu, usual),
         (79, Node, Boot, &[Reboot, GpuPresent]),
         (95, Gpu, ResetGpu, usual),
         (109, Gpu, ResetGpu, usual),

@@ -102,7 +102,7 @@ pub(super) fn remedy(act: &str) -> &'static str {
     match act {
         "reboot" => "reboot the node, or power it off and on",
         "reset-gpu" => "reset the GPU",
-        "inspect" => "inspect the hardware; no reset or reboot repairs it",
+        "inspect" => "find and remove the cause; the runbook has the steps",
         "none" => "no action needed",
         _ => "",
     }

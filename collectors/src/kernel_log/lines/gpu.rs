@@ -2,7 +2,11 @@
 
 use super::form::{at, driver};
 use super::{Ends, Meaning, ROW, Row};
+use crate::EventBody;
 use crate::SubjectKind::Pci;
+use crate::event::Sxid;
+use crate::kernel_log::grammar::LogLine;
+use crate::kernel_log::sxid;
 
 const fn fault(ends: Ends) -> Meaning {
     Meaning::Fault {
@@ -23,6 +27,20 @@ fn has_errors(text: &str) -> bool {
     };
     let number = head.rsplit([' ', '}']).find_map(|word| word.parse::<u64>().ok());
     number.is_none_or(|count| count > 0 && count % 1_048_560 > 0)
+}
+
+/// Those that NVIDIA's guide to the fabric manager (appendix D.6) calls always fatal: every NVLink of the node is down until it was
+/// restarted. Others stop one link, which the GPU at its end reports.
+pub(super) const fn stops_the_fabric(sxid: &Sxid) -> bool {
+    !matches!(sxid.fatal, Some(false)) && matches!(sxid.code, 12020 | 22003 | 22011 | 23001..=23017)
+}
+
+/// The id of its row.
+pub(super) const NVSWITCH_FATAL: &str = "nvidia-nvswitch-fatal";
+
+fn is_fatal_sxid(text: &str) -> bool {
+    let read = sxid::start(text).map(|rest| sxid::parse(rest, true));
+    matches!(read, Some(LogLine::Event(EventBody::Sxid(sxid))) if stops_the_fabric(&sxid))
 }
 
 pub(super) static ROWS: &[Row] = &[
@@ -65,11 +83,36 @@ pub(super) static ROWS: &[Row] = &[
         id: "amdgpu-reset-done",
         what: "the driver has reset a GPU",
         about: Pci,
-        meaning: Meaning::AllClear(&["amdgpu-reset", "amdgpu-ring-timeout", "amdgpu-firmware"]),
+        meaning: Meaning::AllClear(&[
+            "amdgpu-reset",
+            "amdgpu-ring-timeout",
+            "amdgpu-node-ring-timeout",
+            "amdgpu-firmware",
+        ]),
         forms: &[
             driver(AMD, "GPU reset(%) succeeded"),
             driver(AMD, "GPU reset end with ret = 0"),
         ],
+        ..ROW
+    },
+    // A queue alone was reset, without the rest of the GPU.
+    Row {
+        id: "amdgpu-ring-reset-done",
+        what: "the driver has reset a queue of a GPU",
+        about: Pci,
+        meaning: Meaning::AllClear(&["amdgpu-ring-timeout", "amdgpu-node-ring-timeout"]),
+        forms: &[
+            driver(AMD, "Ring * reset succeeded"),
+            driver(AMD, "device wedged, but recovered through reset"),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-lost",
+        what: "a GPU is no longer on the PCI bus",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[driver(AMD, "device lost from bus!")],
         ..ROW
     },
     Row {
@@ -187,6 +230,7 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Quiet(6)),
         forms: &[
             driver(AMD, "MES failed to respond to msg="),
+            driver(AMD, "MES(%) failed to respond to msg="),
             driver(AMD, "MES might be in unrecoverable state"),
             driver(AMD, "SMU: *No response"),
             driver(AMD, "SMU: response:"),
@@ -212,14 +256,29 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[at("NVRM: GPU <>: RmInitAdapter failed!")],
         ..ROW
     },
+    // It may have started others: where it started none, a line says so, and the driver is not loaded.
+    Row {
+        id: "nvidia-probe-failed",
+        what: "the driver did not start every GPU",
+        meaning: fault(Ends::Reboot),
+        forms: &[at("NVRM: The NVIDIA probe routine failed for % device(s)")],
+        ..ROW
+    },
     Row {
         id: "nvidia-no-gpu",
         what: "the driver started no GPU",
         meaning: fault(Ends::Reboot),
-        forms: &[
-            at("NVRM: The NVIDIA probe routine failed for % device(s)"),
-            at("NVRM: None of the NVIDIA devices were initialized"),
-        ],
+        forms: &[at("NVRM: None of the NVIDIA devices were initialized")],
+        ..ROW
+    },
+    // An event of its own, counted as an SXid.
+    Row {
+        id: NVSWITCH_FATAL,
+        what: "an error of an NVSwitch that stops every NVLink of the node",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[at("nvidia-nvswitch%: SXid (PCI:<>): %, ")],
+        when: is_fatal_sxid,
         ..ROW
     },
     Row {

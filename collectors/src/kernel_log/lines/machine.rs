@@ -13,7 +13,7 @@ const fn fault(ends: Ends) -> Meaning {
 
 const BANK: &[Form] = &[
     at("[Hardware Error]: CPU %: Machine Check* Bank %: %"),
-    at("EDAC * MC%: CPU %: Machine Check Event: % Bank %: %"),
+    at("EDAC * MC%: CPU %: Machine Check *: % Bank %: %"),
 ];
 
 /// The status register of a bank: bit 63 valid, 61 uncorrected (Intel SDM vol. 3, IA32_MCi_STATUS). Bank 128 is the
@@ -22,6 +22,8 @@ fn is_uncorrected(text: &str) -> bool {
     let status = || {
         let (bank, status) = text.rsplit_once(" Bank ")?.1.split_once(": ")?;
         let status = status.split_ascii_whitespace().next()?;
+        // Newer drivers of EDAC print it with `%#llx`.
+        let status = status.strip_prefix("0x").unwrap_or(status);
         (bank != "128").then(|| u64::from_str_radix(status, 16).ok())?
     };
     status().is_some_and(|status| status >> 63 == 1 && status >> 61 & 1 == 1)

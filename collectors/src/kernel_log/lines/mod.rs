@@ -15,7 +15,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-use crate::event::KernelLine;
+use crate::event::{KernelLine, Sxid};
 use crate::{PciAddress, Subject, SubjectKind};
 use form::Form;
 use origin::Line;
@@ -49,7 +49,7 @@ pub enum Meaning {
         /// What ends it.
         ends: Ends,
     },
-    /// The faults of these rows are over for the same subject.
+    /// The faults of these rows are over for the same subject, or for the node where a row names none.
     AllClear(&'static [&'static str]),
 }
 
@@ -120,6 +120,14 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 /// The row of this id.
 pub fn row(id: &str) -> Option<&'static Row> {
     rows().find(|row| row.id == id)
+}
+
+/// The row and subject of an SXid that is a fault in itself.
+pub fn of_sxid(sxid: &Sxid) -> Option<KernelLine> {
+    gpu::stops_the_fabric(sxid).then(|| KernelLine {
+        row: gpu::NVSWITCH_FATAL.to_owned(),
+        subject: Subject::new(SubjectKind::Pci, sxid.pci.0.as_str()),
+    })
 }
 
 /// A line of the table, and which of the row's forms it has.

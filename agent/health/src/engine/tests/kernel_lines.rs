@@ -1,6 +1,6 @@
 //! Checks of lines in the kernel log.
 
-use collectors::event::{EventBody, KernelLine};
+use collectors::event::{EventBody, KernelLine, Sxid};
 use collectors::kernel_log::lines::{Meaning, row, rows};
 use collectors::{Subject, SubjectKind};
 
@@ -120,6 +120,53 @@ fn a_server_that_is_back_ends_it_for_that_server() {
         .collect();
     of.sort_unstable();
     assert_eq!(of, [("server fs01", true), ("server fs02", false)]);
+}
+
+#[test]
+fn an_sxid_is_an_incident_where_it_stops_every_nvlink() {
+    let sxid = |code, fatal| {
+        EventBody::Sxid(Sxid {
+            pci: pci("0000:c3:00.0"),
+            code,
+            fatal,
+            link: Some(30),
+        })
+    };
+    let mut sim = node();
+    // One link, which its GPU reports; a code of the list that the line calls non-fatal.
+    sim.event(sxid(24007, Some(true)));
+    sim.event(sxid(23001, Some(false)));
+    sim.pass(60);
+    assert!(sim.incidents().is_empty());
+    sim.event(sxid(22003, Some(true)));
+    sim.pass(60);
+    let open = "an error of an NVSwitch that stops every NVLink of the node open";
+    assert_eq!(sim.incidents(), [open]);
+    assert_eq!(sim.engine.view().incidents[0].subject, "pci 0000:c3:00.0");
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(48 * HOUR);
+    sim.restart();
+    sim.pass(60);
+    assert_eq!(sim.incidents(), [open]);
+    sim.reboot();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), [open.replace(" open", " cleared")]);
+}
+
+#[test]
+fn a_queue_that_was_reset_ends_its_time_out_also_where_the_line_named_no_gpu() {
+    for (timeout, name) in [
+        ("amdgpu-ring-timeout", "0000:83:00.0"),
+        ("amdgpu-node-ring-timeout", ""),
+    ] {
+        let mut sim = node();
+        sim.event(line(timeout, name));
+        sim.pass(60);
+        assert_eq!(sim.incidents().len(), 1, "{timeout}");
+        sim.event(line("amdgpu-ring-reset-done", "0000:83:00.0"));
+        sim.pass(300);
+        assert!(sim.incidents()[0].ends_with("cleared"), "{:?}", sim.incidents());
+    }
 }
 
 #[test]
