@@ -163,7 +163,14 @@ fn eight_h100s_have_dcgm_exporters_default_metrics() {
         format!("DCGM_FI_DEV_GPU_UTIL{{{labels}}} 97"),
         format!("DCGM_FI_DEV_FB_USED{{{labels}}} 68764"),
         format!("DCGM_FI_DEV_SM_CLOCK{{{labels}}} 1740"),
-        format!("DCGM_FI_DEV_XID_ERRORS{{{labels},err_code=\"45\"}} 45"),
+        format!(
+            "DCGM_FI_DEV_FB_USED_PERCENT{{{labels}}} {}",
+            72_104_280_064.0 / 84_943_175_680.0
+        ),
+        format!(
+            "DCGM_FI_DEV_XID_ERRORS{{{labels},err_code=\"45\",err_msg=\"channel torn down ahead of time, following an \
+             abort, a reset or another error\"}} 45"
+        ),
     ] {
         assert!(found.lines().any(|l| l == line), "{line}\n{found}");
     }

@@ -73,7 +73,7 @@ pub(super) fn health(page: &Page, w: &mut Writer<'_>) {
             true => 0,
             false => is_up(name).then_some(1)?,
         };
-        Some((gpu, None, Value::U64(value)))
+        Some((gpu, Vec::new(), Value::U64(value)))
     });
     joined::family(&HEALTH, &AMD_LABELS, rows, w);
 }

@@ -1,12 +1,15 @@
-//! The part of dcgm-exporter's page that is no series of a collector: the last Xid of each GPU, and its fabric in DCGM's codes.
+//! The part of dcgm-exporter's page that is no series of a collector: the last Xid of each GPU, its fabric in DCGM's codes, and the
+//! share of its memory that is in use.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use collectors::Value;
-use collectors::gpu::metrics::{DCGM_INFO, DCGM_LABELS};
+use collectors::gpu::metrics::{DCGM_INFO, DCGM_LABELS, MEMORY_RESERVED, MEMORY_TOTAL, MEMORY_USED};
 use collectors::nvidia::metrics::{FABRIC_STATE, FABRIC_STATUS};
+use collectors::{Metric, Value};
 
 use exposition::{Writer, header};
+use health::xids::Table;
 
 use super::{Page, joined};
 
@@ -31,11 +34,31 @@ const FABRIC_ERROR: header::Family<'static> = joined::gauge(
     "Result of the fabric registration as DCGM's return code, 0 is success; gpu_fabric_status has the driver's.",
 );
 
-/// Appends all of it. Neither Xids nor the fabric belong to instances.
+const MEMORY_SHARE: header::Family<'static> = joined::gauge(
+    "DCGM_FI_DEV_FB_USED_PERCENT",
+    "Share of a GPU's memory that is in use, from 0 to 1, without reserved memory.",
+);
+
+/// The meanings of Xids. Made with the first Xid.
+static XIDS: LazyLock<Table> = LazyLock::new(|| Table::built_in().unwrap_or_default());
+
+/// The text of an Xid, as the label `err_msg`. dcgm-exporter has the same words without an Xid and for an unknown one.
+fn message(code: u32) -> String {
+    match code {
+        0 => "No Error".to_owned(),
+        code => XIDS
+            .row(code)
+            .map_or("Unknown Error", |row| &row.meaning)
+            .to_owned(),
+    }
+}
+
+/// Appends all of it. None of it belongs to instances.
 pub(super) fn render(page: &Page, w: &mut Writer<'_>) {
     if w.shown().filter.takes(COLLECTOR) {
         last_xids(page, w);
         fabric(page, w);
+        memory_share(page, w);
     }
 }
 
@@ -45,8 +68,8 @@ fn last_xids(page: &Page, w: &mut Writer<'_>) {
         let codes = gpu.label("gpu").and_then(|gpu| page.view.ledger.xids.get(gpu));
         let last = codes.and_then(|codes| codes.iter().max_by_key(|(_, count)| count.last));
         let code = last.map_or(0, |(code, _)| *code);
-        let label = Some(("err_code", code.to_string()));
-        (gpu, label, Value::U64(u64::from(code)))
+        let labels = vec![("err_code", code.to_string()), ("err_msg", message(code))];
+        (gpu, labels, Value::U64(u64::from(code)))
     });
     joined::family(&LAST_XID, &DCGM_LABELS, rows, w);
 }
@@ -72,10 +95,36 @@ fn fabric(page: &Page, w: &mut Writer<'_>) {
     ] {
         let rows = joined::gpus(&page.snapshot, &DCGM_INFO).filter_map(|gpu| {
             let registration = *found.get(gpu.label("gpu")?)?;
-            Some((gpu, None, value(registration)?))
+            Some((gpu, Vec::new(), value(registration)?))
         });
         joined::family(family, &DCGM_LABELS, rows, w);
     }
+}
+
+/// Appends used / (total - reserved) of each GPU, as DCGM's field 254.
+fn memory_share(page: &Page, w: &mut Writer<'_>) {
+    let bytes = |metric: &'static Metric| -> BTreeMap<&str, u64> {
+        let all = page.snapshot.all_shown().filter(|s| s.metric == metric);
+        all.filter(|s| s.label("gpu_instance") == Some(""))
+            .filter_map(|s| match s.value {
+                Value::U64(bytes) => Some((s.label("gpu")?, bytes)),
+                Value::F64(_) | Value::Absent => None,
+            })
+            .collect()
+    };
+    let [total, used, reserved] = [&MEMORY_TOTAL, &MEMORY_USED, &MEMORY_RESERVED].map(bytes);
+    let rows = joined::gpus(&page.snapshot, &DCGM_INFO).filter_map(|gpu| {
+        let of = |all: &BTreeMap<&str, u64>| all.get(gpu.label("gpu")?).copied();
+        let share = share(of(&total)?, of(&used)?, of(&reserved)?)?;
+        Some((gpu, Vec::new(), Value::F64(share)))
+    });
+    joined::family(&MEMORY_SHARE, &DCGM_LABELS, rows, w);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of memory are below 2^53")]
+fn share(total: u64, used: u64, reserved: u64) -> Option<f64> {
+    let free_for_programs = total.checked_sub(reserved).filter(|bytes| *bytes > 0)?;
+    Some(used as f64 / free_for_programs as f64)
 }
 
 /// `dcgmFabricManagerStatus_t`. The driver also calls a registration completed that failed.
@@ -107,6 +156,19 @@ fn fabric_error((_, status): Registration) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_of_memory_is_that_without_the_reserved_part() {
+        assert_eq!(share(100, 40, 20), Some(0.5));
+        assert_eq!((share(20, 0, 20), share(10, 0, 20)), (None, None));
+    }
+
+    #[test]
+    fn an_xid_has_a_text() {
+        assert_eq!(message(0), "No Error");
+        assert!(message(79).contains("bus"), "{}", message(79));
+        assert_eq!(message(9999), "Unknown Error");
+    }
 
     #[test]
     fn a_registration_that_completed_with_an_error_is_a_failure() {

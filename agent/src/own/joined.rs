@@ -22,12 +22,12 @@ pub(super) fn gpus<'a>(snapshot: &'a Snapshot, info: &'static Metric) -> impl It
     all.filter(|gpu| gpu.label("gpu_instance") == Some("") && gpu.value != Value::Absent)
 }
 
-/// Appends one line for each device, with the header before the first. A row: the device's info series, a label besides the
-/// joined ones, and the value.
+/// Appends one line for each device, with the header before the first. A row: the device's info series, the labels besides
+/// the joined ones, and the value.
 pub(super) fn family<'a>(
     family: &header::Family<'static>,
     join: &'static Join,
-    rows: impl Iterator<Item = (Sample<'a>, Option<(&'static str, String)>, Value)>,
+    rows: impl Iterator<Item = (Sample<'a>, Vec<(&'static str, String)>, Value)>,
     w: &mut Writer<'_>,
 ) {
     let (format, out) = w.raw();

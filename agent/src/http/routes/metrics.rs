@@ -144,7 +144,12 @@ impl<C: Core> Routes<C> {
             .map_err(|why| (name.unwrap_or(METRICS), StatusCode::BAD_REQUEST, why))?;
         let asked = MetricsQuery {
             selection,
-            format: Format::accepted(&joined(headers, &ACCEPT)),
+            // The programs that other pages stand for have the text format only, and names of counters that OpenMetrics
+            // does not allow.
+            format: match name {
+                None => Format::accepted(&joined(headers, &ACCEPT)),
+                Some(_) => Format::Text,
+            },
             gzip: gzip_accepted(&joined(headers, &ACCEPT_ENCODING)),
         };
         Ok((name, asked))
