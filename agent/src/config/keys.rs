@@ -148,7 +148,7 @@ collectors::keys! {
         "Whose jobs a user sees with `nodewarden job`, `why` and `status`: all, own, or none (operators). Root and\n\
          health.operators always see all. Pages know no user: see slurm.jobs.labels.";
     LOG_LEVEL = "log.level": Kind::Choice(&["error", "warn", "info", "debug", "trace"]), default "\"info\"", since "0.1.0",
-        "Log level: error, warn, info, debug or trace.";
+        "Log level: error, warn, info, debug or trace. Workers take a new one at their next start.";
     HEALTH_MODE = "health.mode": MODE, default "\"observe\"", since "0.1.0",
         "Highest mode of any check: observe (count suppressed drains), comment (write the finding into\n\
          the node's Comment) or drain (drain the node).";

@@ -730,6 +730,7 @@ impl Daemon {
         match loaded.policy() {
             Ok(policy) => {
                 sys::log::set_level(&loaded.config.log_level);
+                self.fleet.set_log_level(&loaded.config.log_level);
                 self.notifies = loaded.config.notify.is_some();
                 self.facts.mode = loaded.config.health.mode;
                 self.facts.max_jobs = loaded.config.max_jobs();

@@ -55,6 +55,8 @@ struct WorkerConnection {
 pub struct Fleet {
     env: Env,
     settings: Settings,
+    /// That of workers.
+    log_level: String,
     links: Vec<Option<WorkerConnection>>,
     state: Snapshot,
     /// The numbers of each collector's devices, in the order of the snapshot.
@@ -72,6 +74,7 @@ impl Fleet {
         Self {
             env,
             settings,
+            log_level: String::new(),
             links,
             state: Snapshot::empty(Duration::ZERO),
             devices: vec![Vec::new(); COLLECTORS.len()],
@@ -83,6 +86,11 @@ impl Fleet {
     /// Settings for workers that start from now on.
     pub fn set_settings(&mut self, settings: Settings) {
         self.settings = settings;
+    }
+
+    /// The level of the log of workers that start from now on.
+    pub fn set_log_level(&mut self, level: &str) {
+        self.log_level = sys::log::in_force(level);
     }
 
     /// The site's commands of the configuration. Those that are known keep their results.
@@ -160,6 +168,7 @@ impl Fleet {
         let specs = COLLECTORS.iter().filter(|spec| spec.domain.name == name);
         let start = ToWorker::Start {
             build: crate::BUILD.to_owned(),
+            log_level: self.log_level.clone(),
             env: self.env.clone(),
             settings: self.settings.of(specs.flat_map(|spec| spec.keys).copied()),
             collectors,

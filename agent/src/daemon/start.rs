@@ -110,6 +110,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let gate = Gate::new(access);
     let _server = serve(&init, sockets, &mailbox, (&gate, scheme))?;
     let mut fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
+    fleet.set_log_level(&init.loaded.config.log_level);
     fleet.set_commands(&init.loaded.config.health.commands);
     let boot = boot::boot_id(&Env::default())?;
     let mut book = jobs::restore(&init.run_dir, &boot);

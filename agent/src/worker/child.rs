@@ -53,7 +53,11 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     }
     sys::set_process_name(&format!("nw-{}", domain.name));
     let helpers = take_helpers(domain, helpers)?;
-    run(domain, &helpers, sys::stdin_socket()?, |env| confine(domain, env))
+    run(domain, &helpers, sys::stdin_socket()?, |env, log_level| {
+        confine(domain, env);
+        // Its thread is started under the filter.
+        sys::log::start_worker(log_level);
+    })
 }
 
 /// Takes the sockets of the helpers, which the parent passes on behind the lock. Returns their places and processes.
@@ -87,7 +91,7 @@ pub(crate) fn run(
     domain: &'static Domain,
     helpers: &[(u8, i32)],
     socket: UnixStream,
-    confine: impl FnOnce(&Env),
+    begin: impl FnOnce(&Env, &str),
 ) -> anyhow::Result<()> {
     let out = Out::new(socket.try_clone()?);
     out.send(&FromWorker::Hello {
@@ -97,6 +101,7 @@ pub(crate) fn run(
     let first = proto::read_frame(&mut input, &mut decoder)?;
     let Some(ToWorker::Start {
         build,
+        log_level,
         env,
         settings,
         collectors,
@@ -111,7 +116,7 @@ pub(crate) fn run(
     );
 
     // Last, and before any thread. Sources are opened, and opened again, under the filter.
-    confine(&env);
+    begin(&env, &log_level);
     // Of a worker without devices no reading is asked, which would report its figures.
     helper::wait();
     for frame in weigh(helpers) {
@@ -148,6 +153,7 @@ pub(crate) fn run(
     while each(&tasks, |task| task.leave()) && domain.signals == Signals::Never {
         thread::sleep(Duration::from_millis(100));
     }
+    sys::log::flush();
     Ok(())
 }
 

@@ -24,6 +24,8 @@ pub enum ToWorker {
     Start {
         /// The daemon's build.
         build: String,
+        /// The level of its log, as `log.level`.
+        log_level: String,
         /// What may be read, and where.
         env: Env,
         /// The settings of this domain's collectors.

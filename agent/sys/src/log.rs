@@ -1,10 +1,11 @@
 //! Log lines are written by a thread of their own: a full pipe behind stderr must not block the thread that logs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -19,10 +20,44 @@ const WAITING: u64 = 1024;
 /// Time limit for the last lines of a process: a full pipe behind stderr must not keep it.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
+/// A line that a worker has written is not written again for this time.
+const QUIET: Duration = Duration::from_secs(3600);
+
+/// Limit of remembered lines.
+const REMEMBERED: usize = 256;
+
 #[derive(Clone)]
 struct Lines {
     to: Sender<Vec<u8>>,
     counts: Arc<(Mutex<Counts>, Condvar)>,
+    /// The work of the thread that writes them, until it is started.
+    thread: Arc<Mutex<Option<Work>>>,
+    /// In a worker, what it wrote.
+    written: Option<Arc<Mutex<Written>>>,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Lines without their time, and when each was written.
+#[derive(Default)]
+struct Written(BTreeMap<Vec<u8>, Instant>);
+
+impl Written {
+    /// Whether the line is new, or was written long ago.
+    fn is_new(&mut self, line: &[u8], now: Instant) -> bool {
+        let text = line.iter().position(|b| *b == b' ').and_then(|at| line.get(at..));
+        let text = text.unwrap_or(line);
+        if let Some(at) = self.0.get(text)
+            && now.saturating_duration_since(*at) < QUIET
+        {
+            return false;
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(text.to_vec(), now);
+        true
+    }
 }
 
 /// Lines that are not on stderr.
@@ -40,15 +75,13 @@ static LINES: OnceLock<Lines> = OnceLock::new();
 static LEVELS: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 
 impl Lines {
-    /// With the thread that writes them. It calls `first` before.
-    fn new(first: impl FnOnce() + Send + 'static, mut out: impl Write + Send + 'static) -> io::Result<Self> {
+    /// Their thread is not started yet. It calls `first` before it writes.
+    fn new(first: impl FnOnce() + Send + 'static, mut out: impl Write + Send + 'static) -> Self {
         let (to, from) = channel::<Vec<u8>>();
         let counts = Arc::<(Mutex<Counts>, Condvar)>::default();
-        let lines = Self {
-            to,
-            counts: Arc::clone(&counts),
-        };
-        thread::Builder::new().name("log".to_owned()).spawn(move || {
+        let of_thread = Arc::clone(&counts);
+        let work = move || {
+            let counts = of_thread;
             first();
             for line in from {
                 // Without stderr there is no place to report the error.
@@ -56,8 +89,25 @@ impl Lines {
                 counts.0.lock().unwrap_or_else(PoisonError::into_inner).waiting -= 1;
                 counts.1.notify_all();
             }
-        })?;
-        Ok(lines)
+        };
+        Self {
+            to,
+            counts,
+            thread: Arc::new(Mutex::new(Some(Box::new(work)))),
+            written: None,
+        }
+    }
+
+    /// Starts their thread, if it was not.
+    fn begin(&self) -> io::Result<()> {
+        let work = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match work {
+            Some(work) => thread::Builder::new()
+                .name("log".to_owned())
+                .spawn(work)
+                .map(drop),
+            None => Ok(()),
+        }
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -74,6 +124,15 @@ impl Lines {
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let is_new = |written: &Arc<Mutex<Written>>| {
+            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            written.is_new(line, Instant::now())
+        };
+        if !self.written.as_ref().is_none_or(is_new) {
+            return Ok(line.len());
+        }
+        // Without a thread the line is dropped and counted.
+        crate::ignore(self.begin());
         let mut counts = self.counts();
         let mut bytes = line.to_vec();
         if counts.dropped > 0 {
@@ -116,7 +175,23 @@ pub fn start(level: &str) -> io::Result<()> {
 /// # Errors
 /// As [`start`].
 pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let lines = Lines::new(first, io::stderr())?;
+    let lines = Lines::new(first, io::stderr());
+    lines.begin()?;
+    send_to(lines, level, false);
+    Ok(())
+}
+
+/// As [`start`], for a worker: the thread starts with the first line, which most never write, a line is not repeated within an hour, and
+/// names the module that wrote it.
+pub fn start_worker(level: &str) {
+    let lines = Lines {
+        written: Some(Arc::default()),
+        ..Lines::new(|| (), io::stderr())
+    };
+    send_to(lines, level, true);
+}
+
+fn send_to(lines: Lines, level: &str, with_module: bool) {
     let (filter, levels) = reload::Layer::new(levels(level));
     // Only tests set a second one in one process.
     crate::ignore(LINES.set(lines.clone()));
@@ -127,12 +202,11 @@ pub fn start_after(level: &str, first: impl FnOnce() + Send + 'static) -> io::Re
             .with(
                 fmt::layer()
                     .with_writer(lines)
-                    .with_target(false)
+                    .with_target(with_module)
                     .with_ansi(false),
             )
             .try_init(),
     );
-    Ok(())
 }
 
 /// Changes the level of a process that has called [`start`]. `NODEWARDEN_LOG` still overrides it.
@@ -143,7 +217,12 @@ pub fn set_level(level: &str) {
 }
 
 fn levels(level: &str) -> Targets {
-    targets(&std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned()))
+    targets(&in_force(level))
+}
+
+/// The level in force: that of `NODEWARDEN_LOG`, else this one.
+pub fn in_force(level: &str) -> String {
+    std::env::var("NODEWARDEN_LOG").unwrap_or_else(|_| level.to_owned())
 }
 
 /// The levels of a filter; those of `info` where it is none.
@@ -173,7 +252,41 @@ mod tests {
 
     fn lines(first: impl FnOnce() + Send + 'static) -> (Lines, PipeReader) {
         let (reader, writer) = pipe().unwrap();
-        (Lines::new(first, writer).unwrap(), reader)
+        let lines = Lines::new(first, writer);
+        lines.begin().unwrap();
+        (lines, reader)
+    }
+
+    #[test]
+    fn a_worker_repeats_a_line_after_an_hour_and_remembers_few() {
+        let (mut written, start) = (Written::default(), Instant::now());
+        let mut is_new = |line: &str, after| written.is_new(line.as_bytes(), start + after);
+        assert!(is_new("10:00 WARN x", Duration::ZERO));
+        assert!(!is_new("10:01 WARN x", QUIET / 2));
+        assert!(is_new("10:01 WARN y", QUIET / 2));
+        assert!(is_new("11:00 WARN x", QUIET));
+        for line in 0..10 * REMEMBERED {
+            is_new(&format!("11:00 WARN {line}"), QUIET);
+        }
+        assert!(written.0.len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn the_first_line_starts_the_thread() {
+        let (mut reader, writer) = pipe().unwrap();
+        let mut lines = Lines {
+            written: Some(Arc::default()),
+            ..Lines::new(|| (), writer)
+        };
+        assert!(lines.thread.lock().unwrap().is_some());
+        lines.write_all(b"10:00 WARN x\n").unwrap();
+        lines.write_all(b"10:01 WARN x\n").unwrap();
+        lines.write_all(b"10:01 WARN y\n").unwrap();
+        assert!(lines.wait(LONG));
+        drop(lines);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "10:00 WARN x\n10:01 WARN y\n");
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Node {
             let at = DOMAINS.iter().position(|d| d.name == *name).unwrap();
             let (ours, worker) = UnixStream::pair().unwrap();
             let tap = worker.try_clone().unwrap();
-            thread::spawn(move || child::run(DOMAINS[at], &[], worker, |_| {}));
+            thread::spawn(move || child::run(DOMAINS[at], &[], worker, |_, _| {}));
             let domain = u16::try_from(at).unwrap();
             let attached = (1, 1, 0);
             node.fleet

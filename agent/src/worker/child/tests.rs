@@ -21,7 +21,7 @@ fn ports(rules: &str) -> BTreeMap<&'static str, Vec<String>> {
         write(&device.join("ports/1/link_layer"), "Ethernet\n");
     }
     let (mut daemon, worker) = UnixStream::pair().unwrap();
-    let worker = thread::spawn(move || run(&domain::RDMA, &[], worker, |_| {}));
+    let worker = thread::spawn(move || run(&domain::RDMA, &[], worker, |_, _| {}));
     let all = (0..).zip(COLLECTORS).filter(|(_, s)| s.domain.name == "rdma");
     let begin = all.map(|(number, _)| Begin {
         number,
@@ -30,6 +30,7 @@ fn ports(rules: &str) -> BTreeMap<&'static str, Vec<String>> {
     });
     let start = ToWorker::Start {
         build: crate::BUILD.to_owned(),
+        log_level: "info".to_owned(),
         env: Env::with_sysroot(node.path()),
         settings: collectors::rdma::SPEC.settings(rules).unwrap(),
         collectors: begin.collect(),
