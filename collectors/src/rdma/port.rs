@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::attribute::{Attribute, AttributeFiles};
+use super::attribute::{self, Attribute, AttributeFiles};
 use super::connections::Connections;
 use super::counter::{self, Counter, CounterReading, Meaning};
 use super::facts::{DeviceFacts, PortFacts};
@@ -83,7 +83,8 @@ pub(super) struct RdmaPort {
     /// Replaces the files, if the kernel reports all counters at once.
     stats: Option<NetlinkStats>,
     counters: Vec<Counter>,
-    is_whole: bool,
+    /// Why folders could not be listed, whose files are not known.
+    unlisted: Vec<Reason>,
     /// Receives the port's interface; its number shows when properties are outdated.
     hub: Option<(Arc<Hub>, u64)>,
     setup: Option<RdmaSetup>,
@@ -104,11 +105,11 @@ impl RdmaPort {
     ) -> Self {
         let folder = place.port_folder();
         let attribute = |name: &str| files.attribute(folder.join(name));
-        let mut is_whole = true;
+        let mut unlisted = Vec::new();
         let mut listed = |found: Result<Vec<Counter>, Error>| {
             found.unwrap_or_else(|error| {
                 tracing::warn!(%error, "counters cannot be listed");
-                is_whole = false;
+                unlisted.push(unlistable(&error));
                 Vec::new()
             })
         };
@@ -151,7 +152,7 @@ impl RdmaPort {
         });
         let connections = Connections::of(&folder).unwrap_or_else(|error| {
             tracing::warn!(%error, "the connection manager's counts cannot be listed");
-            is_whole = false;
+            unlisted.push(unlistable(&error));
             Connections::default()
         });
         Self {
@@ -169,7 +170,7 @@ impl RdmaPort {
             stats,
             hw_counters,
             counters,
-            is_whole,
+            unlisted,
             files: files.clone(),
             place,
             hub: None,
@@ -201,7 +202,7 @@ impl RdmaPort {
 
     /// Whether each of its folders could be listed.
     pub(super) const fn is_whole(&self) -> bool {
-        self.is_whole
+        self.unlisted.is_empty()
     }
 
     fn refresh(&mut self, now: Instant, answer: Option<&nldev::NldevPort>) {
@@ -468,11 +469,23 @@ impl RdmaPort {
                 out.push(metric, &[device, second], value);
             }
         }
+        for reason in &self.unlisted {
+            unreadable.note(Err::<(), _>(*reason));
+        }
         for (reason, count) in Reason::ALL.iter().zip(unreadable.0) {
             out.u64(&PORT_UNREADABLE_FILES, &[device, number, reason.word()], count);
         }
         in_time(&self.place)
     }
+}
+
+/// Why a folder could not be listed, as of a file.
+fn unlistable(error: &Error) -> Reason {
+    let errno = match error {
+        Error::Io { source, .. } => source.raw_os_error(),
+        _ => None,
+    };
+    errno.map_or(Reason::Io, |errno| attribute::reason(Errno::from_raw(errno)))
 }
 
 impl Device for RdmaPort {
