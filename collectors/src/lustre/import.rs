@@ -82,13 +82,22 @@ fn nid(word: &str) -> Option<String> {
     is_nid.then(|| word.to_owned())
 }
 
-/// Seconds since the last reply: the file `timeouts`, `last reply : 1510851640, 17s ago`.
+/// Seconds since the last reply: the file `timeouts`, `last reply : 1510851640, 17s ago`; before Lustre 2.10, `0d0h00m17s ago`
+/// (`DHMS_FMT` in lprocfs_status.c).
 pub(super) fn last_reply(text: &str) -> Option<u64> {
     let line = text
         .lines()
         .find(|line| line.trim_start().starts_with("last reply"))?;
     let (_, age) = line.split_once(':')?.1.split_once(',')?;
-    age.trim().strip_suffix("s ago")?.parse().ok()
+    let age = age.trim().strip_suffix("s ago")?;
+    let (mut total, mut rest) = (0_u64, age);
+    for (unit, seconds) in [('d', 86_400), ('h', 3600), ('m', 60)] {
+        if let Some((count, behind)) = rest.split_once(unit) {
+            total = total.checked_add(count.parse::<u64>().ok()?.checked_mul(seconds)?)?;
+            rest = behind;
+        }
+    }
+    total.checked_add(rest.parse().ok()?)
 }
 
 #[cfg(test)]
@@ -148,6 +157,10 @@ mod tests {
     fn the_age_of_the_last_reply_is_read() {
         let text = "last reply : 1510851640, 17s ago\nnetwork    : cur   1  worst   1 (at 1510766261, 85379s ago)   1   1   1   1\n";
         assert_eq!(last_reply(text), Some(17));
+        let old = |age: &str| last_reply(&format!("last reply : 1340951220, {age} ago\n"));
+        assert_eq!(old("0d0h00m03s"), Some(3));
+        assert_eq!(old("1d2h03m04s"), Some(86_400 + 7200 + 180 + 4));
+        assert_eq!((old("1d2h03m"), old("xd0h00m03s"), old("3")), (None, None, None));
         assert_eq!(last_reply("network : cur 1\n"), None);
     }
 

@@ -20,6 +20,8 @@ pub struct MountView {
     pub class: String,
     /// Its size, in bytes.
     pub size: Option<f64>,
+    /// Free bytes, also those reserved for root.
+    pub free: Option<f64>,
     /// Bytes that users may still write.
     pub available: Option<f64>,
     /// Whether it answered its last probe; `None`: unknown.
@@ -29,10 +31,11 @@ pub struct MountView {
 }
 
 impl MountView {
-    /// The used part of the space that users may use, 0 to 1.
+    /// The used part of the space that users may use, 0 to 1, as df(1) shows it.
     pub fn used(&self) -> Option<f64> {
-        let (size, available) = (self.size?, self.available?);
-        (size > 0.0).then(|| (1.0 - available / size).clamp(0.0, 1.0))
+        let used = self.size? - self.free?;
+        let all = used + self.available?;
+        (all > 0.0).then(|| (used / all).clamp(0.0, 1.0))
     }
 
     /// Its faults, with the server or device that they are of; empty if it has none.
@@ -86,8 +89,27 @@ fn mount(collector: &CollectorState, device: &DeviceState, snapshot: &Snapshot) 
         source: label("source"),
         class: label("class"),
         size: told.sum(&m::SIZE),
+        free: told.sum(&m::FREE),
         available: told.sum(&m::AVAILABLE),
         up: collector.device_up(device, snapshot.at),
         trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_used_part_is_that_of_df() {
+        let mount = MountView {
+            size: Some(1000.0),
+            free: Some(500.0),
+            available: Some(400.0),
+            ..MountView::default()
+        };
+        assert_eq!(mount.used(), Some(500.0 / 900.0));
+        let unread = MountView { free: None, ..mount };
+        assert_eq!(unread.used(), None);
     }
 }

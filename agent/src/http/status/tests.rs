@@ -263,6 +263,7 @@ fn a_filesystem_is_a_row_and_what_is_not_known_is_empty() {
     };
     let scratch = MountView {
         size: Some(4096.0),
+        free: Some(1024.0),
         available: Some(1024.0),
         up: Some(true),
         trouble: Vec::new(),

@@ -44,6 +44,7 @@ mod tests {
             source: "10.2.0.40@o2ib:/scratch".to_owned(),
             class: "parallel".to_owned(),
             size: Some(2.0 * f64::from(1 << 30) * 1024.0 * 1024.0),
+            free: Some(0.5 * f64::from(1 << 30) * 1024.0 * 1024.0),
             available: Some(0.5 * f64::from(1 << 30) * 1024.0 * 1024.0),
             up: Some(true),
             trouble: Vec::new(),
