@@ -134,7 +134,8 @@ impl Plan {
                 filter,
             },
             format: match args.format.as_str() {
-                "openmetrics" => Format::OpenMetrics,
+                // As the daemon, which has the other exporters' pages as text only.
+                "openmetrics" if page.is_none() => Format::OpenMetrics,
                 _ => Format::Text,
             },
             defaults: Arc::new(Defaults {

@@ -30,8 +30,6 @@ pub(crate) struct RdmaDevices {
     /// How often the marks of existing devices are compared, which costs a sixth of a reading.
     pace: Duration,
     seen: Option<Listing>,
-    /// The devices of the last complete scan.
-    listed: BTreeSet<String>,
     looked: Option<Instant>,
 }
 
@@ -120,7 +118,6 @@ impl RdmaDevices {
             make,
             pace,
             seen: None,
-            listed: BTreeSet::new(),
             looked: None,
         }
     }
@@ -139,14 +136,17 @@ impl RdmaDevices {
     }
 
     /// Lists only folders. No driver is queried, and nothing below a device excluded by name is touched.
-    fn list(&self, device: Entry) -> Result<DeviceEntry, Error> {
-        let folder = self.choice.folder(&device.name);
-        let ports = choice::numbers(&folder)?;
-        Ok(DeviceEntry {
-            marks: self.marks(&folder, &ports)?,
-            ports,
-            device,
-        })
+    fn list(&self) -> Result<Listing, Error> {
+        let listed = self.devices()?.into_iter().map(|device| {
+            let folder = self.choice.folder(&device.name);
+            let ports = choice::numbers(&folder)?;
+            Ok(DeviceEntry {
+                marks: self.marks(&folder, &ports)?,
+                ports,
+                device,
+            })
+        });
+        Ok(Listing(listed.collect::<Result<_, Error>>()?))
     }
 
     /// Reads the marks of a device with these ports: one stat(2) for each folder.
@@ -245,31 +245,11 @@ impl Devices for RdmaDevices {
         self.seen = None;
         let began = Instant::now();
         self.looked = Some(began);
+        let listing = self.list()?;
         let mut found: Vec<Box<dyn Device>> = Vec::new();
         let (mut folders, mut names) = (BTreeSet::new(), Vec::new());
         let mut is_whole = true;
-        let mut listing = Listing(Vec::new());
-        let mut first_error = None;
-        for device in self.devices()? {
-            let name = device.name.clone();
-            let listed = self.list(device).and_then(|listed| {
-                let places = self.places(&listed)?;
-                Ok((listed, places))
-            });
-            let (listed, places) = match listed {
-                Ok(listed) => listed,
-                // The ports that are known go on being read.
-                Err(error) if self.listed.contains(&name) => return Err(error),
-                // One device must not hide the others.
-                Err(error) => {
-                    tracing::warn!(device = name, %error, "not read: its ports cannot be listed");
-                    is_whole = false;
-                    first_error.get_or_insert(error);
-                    continue;
-                }
-            };
-            listing.0.push(listed);
-            let Some(listed) = listing.0.last() else { continue };
+        for listed in &listing.0 {
             // Two names for one device would count everything twice.
             if !folders.insert(resolved(&self.choice.folder(&listed.device.name))) {
                 tracing::debug!(
@@ -278,7 +258,7 @@ impl Devices for RdmaDevices {
                 );
                 continue;
             }
-            for place in places {
+            for place in self.places(listed)? {
                 let number = place.port.parse().ok();
                 let Some(made) = (self.make)(place, found.is_empty()) else {
                     continue;
@@ -288,15 +268,7 @@ impl Devices for RdmaDevices {
                 found.push(made.device);
             }
         }
-        if let Some(error) = first_error.filter(|_| listing.0.is_empty()) {
-            return Err(error);
-        }
         self.hub.list(began, &names);
-        self.listed = listing
-            .0
-            .iter()
-            .map(|listed| listed.device.name.clone())
-            .collect();
         // A folder that could not be listed is looked for again.
         self.seen = is_whole.then_some(listing);
         Ok(found)

@@ -66,9 +66,9 @@ check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,
     ignored "A full disk, errors that Btrfs corrected, the daily repetition of old ext4 errors, a shutdown that a person ordered."
 }
 check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
-    fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, errors of memory and links, bad pages, faults found when the firmware started. NVIDIA: a GPU that was not started, versions that differ, an NVSwitch error that stops every NVLink.",
+    fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, errors of memory and links, bad pages, faults found when the firmware started, a GPU that left the bus. NVIDIA: a GPU that was not started, versions that differ, an NVSwitch error that stops every NVLink.",
     clears "AMD: a finished reset, or 6 h without. Failed resets and memory errors: a reboot. NVIDIA: 1 h without, or a reboot. Bad pages: a person.",
-    ignored "Xids and lost GPUs: other checks. Other SXids: counted; the GPU reports its link. Corrected errors and page faults of programs: counted."
+    ignored "Xids and lost NVIDIA GPUs: other checks. Other SXids: counted; the GPU reports its link. Corrected errors and page faults of programs: counted."
 }
 check! { NETWORK_ADAPTER_ERROR "network-adapter-error" Pci Node ObserveOrDrain,
     fires "The kernel log reports a network adapter that does not transmit, is hot, was not started, or has a fault of its cable or module.",
@@ -201,7 +201,11 @@ impl Watch for State {
                 let of_node = row(id).is_some_and(|row| row.about == SubjectKind::Node);
                 let node = Subject::node();
                 let subject = if of_node { &node } else { &line.subject };
-                self.open.remove(&key(self.check.id, id, subject));
+                let key = key(self.check.id, id, subject);
+                // Several lines that name no device may be of several devices, of which one is well.
+                if !of_node || self.open.get(&key).is_some_and(|last| last.count == 1) {
+                    self.open.remove(&key);
+                }
             }
         } else if self.ends(&line.row).is_some()
             && let Some(last) = self.open.slot_or(self.key(line), || Last::new(line))

@@ -281,7 +281,7 @@ fn collectors(all: &[CollectorReport]) -> Markup {
                     }
                 }
             }
-            @if !absent.is_empty() { p class="soft" { "No such hardware: " (absent.join(", ")) "." } }
+            @if !absent.is_empty() { p class="soft" { "Not on this node: " (absent.join(", ")) "." } }
         }
     }
 }

@@ -49,7 +49,7 @@ pub enum Meaning {
         /// What ends it.
         ends: Ends,
     },
-    /// The faults of these rows are over for the same subject, or for the node where a row names none.
+    /// The faults of these rows are over for the same subject, or for the node where a row names none: then only its one line.
     AllClear(&'static [&'static str]),
 }
 

@@ -169,6 +169,21 @@ fn a_queue_that_was_reset_ends_its_time_out_also_where_the_line_named_no_gpu() {
     }
 }
 
+/// They may be of two GPUs, and the reset is that of one.
+#[test]
+fn time_outs_that_name_no_gpu_do_not_end_with_the_reset_of_one() {
+    let mut sim = node();
+    for _ in 0..2 {
+        sim.event(line("amdgpu-node-ring-timeout", ""));
+        sim.pass(60);
+    }
+    sim.event(line("amdgpu-reset-done", "0000:83:00.0"));
+    sim.pass(5 * HOUR);
+    assert!(sim.incidents()[0].ends_with("open"), "{:?}", sim.incidents());
+    sim.pass(2 * HOUR);
+    assert!(sim.incidents()[0].ends_with("cleared"), "{:?}", sim.incidents());
+}
+
 #[test]
 fn counted_lines_open_nothing() {
     let mut sim = node();
