@@ -10,7 +10,8 @@ use std::process::Command;
 use std::ptr::null_mut;
 
 use nvml_wrapper_sys::bindings::{
-    nvmlDevice_t, nvmlEventData_t, nvmlEventSet_t, nvmlGpmMetricsGet_t, nvmlGpmSample_t, nvmlUtilization_t,
+    NvmlLib, nvmlDevice_t, nvmlEventData_t, nvmlEventSet_t, nvmlGpmMetricsGet_t, nvmlGpmSample_t,
+    nvmlUtilization_t,
 };
 
 use super::tests::{Device, Setting, get};
@@ -248,18 +249,24 @@ fn a_crash_in_the_library_ends_the_process_with_sigsegv() {
     assert_eq!(status.signal(), Some(nix::libc::SIGSEGV));
 }
 
-#[test]
-fn a_gpu_is_idle_from_when_its_work_ends() {
-    let scenario = "[system]\ndriver = '580.95.05'\nnvml = '13'\ncuda = 13000\n[gpu]\npower.usage = 7\n\
-                    [idle]\npower.usage = 1\n[[gpus]]\nuuid = 'GPU-1'\n";
-    let dir = tempfile::tempdir().unwrap();
-    let fake = FakeNvml::install_text(dir.path(), scenario).unwrap();
-    let nvml = unsafe { nvml_wrapper_sys::bindings::NvmlLib::new(fake.library()) }.unwrap();
+/// A library with this scenario, initialised, and its first GPU.
+fn loaded(dir: &Path, scenario: &str) -> (FakeNvml, NvmlLib, nvmlDevice_t) {
+    let fake = FakeNvml::install_text(dir, scenario).unwrap();
+    let nvml = unsafe { NvmlLib::new(fake.library()) }.unwrap();
     let mut gpu: nvmlDevice_t = null_mut();
     unsafe {
         assert_eq!(nvml.nvmlInit_v2(), 0);
         assert_eq!(nvml.nvmlDeviceGetHandleByIndex_v2(0, &raw mut gpu), 0);
     }
+    (fake, nvml, gpu)
+}
+
+#[test]
+fn a_gpu_is_idle_from_when_its_work_ends() {
+    let scenario = "[system]\ndriver = '580.95.05'\nnvml = '13'\ncuda = 13000\n[gpu]\npower.usage = 7\n\
+                    [idle]\npower.usage = 1\n[[gpus]]\nuuid = 'GPU-1'\n";
+    let dir = tempfile::tempdir().unwrap();
+    let (fake, nvml, gpu) = loaded(dir.path(), scenario);
     let usage = || get(|out| unsafe { nvml.nvmlDeviceGetPowerUsage(gpu, out) });
     assert_eq!(usage(), Ok(7));
     fake.idle(0).unwrap();
@@ -271,13 +278,7 @@ fn the_real_clock_moves_counters_by_itself() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = "clock = 'real'\nstep_seconds = 0.01\n[system]\ndriver = '580.95.05'\nnvml = '13'\ncuda = 13000\n\
                     [gpu]\nenergy = { start = 7, per_second = 1000 }\n[[gpus]]\nuuid = 'GPU-1'\n";
-    let fake = FakeNvml::install_text(dir.path(), scenario).unwrap();
-    let nvml = unsafe { nvml_wrapper_sys::bindings::NvmlLib::new(fake.library()) }.unwrap();
-    let mut gpu: nvmlDevice_t = null_mut();
-    unsafe {
-        assert_eq!(nvml.nvmlInit_v2(), 0);
-        assert_eq!(nvml.nvmlDeviceGetHandleByIndex_v2(0, &raw mut gpu), 0);
-    }
+    let (_fake, nvml, gpu) = loaded(dir.path(), scenario);
     let energy = || get(|out| unsafe { nvml.nvmlDeviceGetTotalEnergyConsumption(gpu, out) });
     let first = energy().unwrap();
     wait::until("more", wait::PATIENCE, || {

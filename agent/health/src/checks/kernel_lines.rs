@@ -1,6 +1,7 @@
 //! Checks of lines in the kernel log: one check for each part of the table of kernel lines. A fault is there from its
 //! line until what ends it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use collectors::event::{EventBody, KernelLine};
@@ -184,17 +185,13 @@ fn of_key(check: &str, key: &str) -> Option<KernelLine> {
 
 impl Watch for State {
     fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
-        let fatal;
         let line = match &heard.event.body {
-            EventBody::Kernel(line) => line,
-            EventBody::Sxid(sxid) => match of_sxid(sxid) {
-                None => return Vec::new(),
-                Some(line) => {
-                    fatal = line;
-                    &fatal
-                }
-            },
-            _ => return Vec::new(),
+            EventBody::Kernel(line) => Some(Cow::Borrowed(line)),
+            EventBody::Sxid(sxid) => of_sxid(sxid).map(Cow::Owned),
+            _ => None,
+        };
+        let Some(line) = line else {
+            return Vec::new();
         };
         if let Some(Meaning::AllClear(ended)) = row(&line.row).map(|row| row.meaning) {
             for id in ended {
@@ -208,7 +205,7 @@ impl Watch for State {
                 }
             }
         } else if self.ends(&line.row).is_some()
-            && let Some(last) = self.open.slot_or(self.key(line), || Last::new(line))
+            && let Some(last) = self.open.slot_or(self.key(&line), || Last::new(&line))
         {
             last.at_ms = heard.event.at_us / 1000;
             last.heard_ms = u64::try_from(heard.now.boottime.as_millis()).unwrap_or(u64::MAX);

@@ -35,6 +35,19 @@ fn draining(id: &str) -> Sim {
     sim
 }
 
+/// An incident that only a reboot ends.
+fn lasts_until_a_reboot(sim: &mut Sim, what: &str) {
+    let open = format!("{what} open");
+    assert_eq!(sim.incidents(), [open.as_str()]);
+    sim.pass(48 * HOUR);
+    sim.restart();
+    sim.pass(60);
+    assert_eq!(sim.incidents(), [open]);
+    sim.reboot();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), [format!("{what} cleared")]);
+}
+
 #[test]
 fn every_fault_of_the_table_is_that_of_a_check() {
     for row in rows() {
@@ -49,8 +62,6 @@ fn a_crash_of_the_kernel_is_observed_and_ends_with_a_reboot() {
     let mut sim = node();
     sim.event(line("oops", ""));
     sim.pass(60);
-    let open = "the kernel crashed and runs on open";
-    assert_eq!(sim.incidents(), [open]);
     assert_eq!((sim.slurm.drains, sim.slurm.comment.clone()), (0, None));
     assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
     assert_eq!(
@@ -58,13 +69,7 @@ fn a_crash_of_the_kernel_is_observed_and_ends_with_a_reboot() {
         ["kernel log: line 1"]
     );
     assert_eq!(sim.engine.view().ledger.kernel_lines["oops"]["node"][""].count, 1);
-    sim.pass(48 * HOUR);
-    sim.restart();
-    sim.pass(60);
-    assert_eq!(sim.incidents(), [open]);
-    sim.reboot();
-    sim.pass(120);
-    assert_eq!(sim.incidents(), ["the kernel crashed and runs on cleared"]);
+    lasts_until_a_reboot(&mut sim, "the kernel crashed and runs on");
 }
 
 /// Or one `clear`, or two lifts, for the GPU would end the other.
@@ -140,17 +145,12 @@ fn an_sxid_is_an_incident_where_it_stops_every_nvlink() {
     assert!(sim.incidents().is_empty());
     sim.event(sxid(22003, Some(true)));
     sim.pass(60);
-    let open = "an error of an NVSwitch that stops every NVLink of the node open";
-    assert_eq!(sim.incidents(), [open]);
     assert_eq!(sim.engine.view().incidents[0].subject, "pci 0000:c3:00.0");
     assert_eq!(sim.slurm.drains, 0);
-    sim.pass(48 * HOUR);
-    sim.restart();
-    sim.pass(60);
-    assert_eq!(sim.incidents(), [open]);
-    sim.reboot();
-    sim.pass(120);
-    assert_eq!(sim.incidents(), [open.replace(" open", " cleared")]);
+    lasts_until_a_reboot(
+        &mut sim,
+        "an error of an NVSwitch that stops every NVLink of the node",
+    );
 }
 
 #[test]
