@@ -142,6 +142,9 @@ fn format_and_compression_are_what_the_scraper_prefers() {
     );
     let left = running.fake.deadlines.lock().unwrap().len();
     assert_eq!(left, 6, "a page of other names is read as fresh as ours");
+    // The programs that it stands for have the text format only.
+    let (head, _) = raw(&running, "/metrics/other", OPEN);
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
 }
 
 #[test]
