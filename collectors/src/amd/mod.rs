@@ -12,7 +12,7 @@ mod limits;
 pub mod metrics;
 mod page;
 mod processes;
-mod ras;
+pub(crate) mod ras;
 mod scan;
 mod sensors;
 mod throttle;
@@ -64,7 +64,6 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     ras::check(&text);
-    sensors::check(&text);
     topology::check(&text);
 }
 

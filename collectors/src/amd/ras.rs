@@ -131,13 +131,18 @@ fn block_of(file: &str) -> Option<&str> {
         .or_else(|| file.strip_prefix("aca_"))
 }
 
+/// Whether a count comes from a fault of the driver's query, which adds 1048560 each time while the GPU sleeps.
+pub(crate) const fn is_bogus(count: u64) -> bool {
+    count > 0 && count.is_multiple_of(1_048_560)
+}
+
 /// The counts of lines `ue: N`, in any order. `None`: the driver has none now.
 fn counts(text: &str) -> Option<Counts> {
     let value = |word: &str| {
         let line = text
             .lines()
             .find_map(|line| line.trim().strip_prefix(word)?.strip_prefix(':'));
-        line?.trim().parse().ok()
+        line?.trim().parse().ok().filter(|count| !is_bogus(*count))
     };
     let counts = KINDS.map(|(word, _)| value(word));
     counts.iter().any(Option::is_some).then_some(counts)
@@ -185,6 +190,7 @@ mod tests {
     fn counts_are_read_by_their_word_in_any_order() {
         assert_eq!(counts("ue: 1\nce: 20\n"), Some([Some(20), Some(1), None]));
         assert_eq!(counts("ce: 2\nde: 3\nue: 0"), Some([Some(2), Some(0), Some(3)]));
+        assert_eq!(counts("ue: 2097120\nce: 4\n"), Some([Some(4), None, None]));
     }
 
     #[test]

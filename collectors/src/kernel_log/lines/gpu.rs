@@ -4,6 +4,7 @@ use super::form::{at, driver};
 use super::{Ends, Meaning, ROW, Row};
 use crate::EventBody;
 use crate::SubjectKind::Pci;
+use crate::amd::ras::is_bogus;
 use crate::event::Sxid;
 use crate::kernel_log::grammar::LogLine;
 use crate::kernel_log::sxid;
@@ -20,13 +21,13 @@ const AMD: &str = "amdgpu";
 /// In the driver's detail by instance (`gfx, instance: 0, memory block: X`), which the line of the block repeats.
 const DETAIL: &str = ", instance: ";
 
-/// Whether a count of errors is one: multiples of 1048560 come from a fault of the driver's query.
+/// Whether a line reports errors: a count of 0, or one that comes from a fault of the driver's query, is none.
 fn has_errors(text: &str) -> bool {
     let Some((head, _)) = text.split_once(" hardware errors") else {
         return true;
     };
     let number = head.rsplit([' ', '}']).find_map(|word| word.parse::<u64>().ok());
-    number.is_none_or(|count| count > 0 && count % 1_048_560 > 0)
+    number.is_none_or(|count| count > 0 && !is_bogus(count))
 }
 
 /// Those that NVIDIA's guide to the fabric manager (appendix D.6) calls always fatal: every NVLink of the node is down until it was
@@ -52,6 +53,10 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             driver(AMD, "ring * timeout, signaled seq="),
             driver(AMD, "Ring * reset failed"),
+            // KFD's queues.
+            driver(AMD, "qcm fence wait loop timeout expired"),
+            driver(AMD, "The cp might be in an unrecoverable state"),
+            driver(AMD, "Queue preemption failed for queue with doorbell_id:"),
         ],
         not: &["soft recovered"],
         ..ROW
@@ -61,14 +66,31 @@ pub(super) static ROWS: &[Row] = &[
         id: "amdgpu-node-ring-timeout",
         what: "a queue of an AMD GPU timed out; the driver does not say of which",
         meaning: fault(Ends::Quiet(6)),
-        forms: &[at("[drm:amdgpu_* ring * timeout, signaled seq=")],
+        forms: &[
+            at("[drm:amdgpu_* ring * timeout, signaled seq="),
+            // KFD's queues, before Linux 6.11.
+            at("amdgpu: qcm fence wait loop timeout expired"),
+            at("amdgpu: The cp might be in an unrecoverable state"),
+            at("amdgpu: *Queue preemption time out"),
+        ],
         ..ROW
     },
     Row {
         id: "amdgpu-node-recovery-failed",
         what: "the recovery of an AMD GPU failed; the driver does not say of which",
         meaning: fault(Ends::Reboot),
-        forms: &[at("[drm:amdgpu_* GPU Recovery Failed: ")],
+        forms: &[
+            at("[drm:amdgpu_* GPU Recovery Failed: "),
+            at("[drm:amdgpu_* resume of IP block * failed "),
+        ],
+        ..ROW
+    },
+    // DRM_ERROR() before Linux 6.11.
+    Row {
+        id: "amdgpu-node-firmware",
+        what: "the firmware of an AMD GPU does not answer; the driver does not say of which",
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[at("[drm:* *ERROR* MES failed to respon")],
         ..ROW
     },
     Row {
@@ -88,6 +110,8 @@ pub(super) static ROWS: &[Row] = &[
             "amdgpu-ring-timeout",
             "amdgpu-node-ring-timeout",
             "amdgpu-firmware",
+            "amdgpu-node-firmware",
+            "amdgpu-not-resumed",
         ]),
         forms: &[
             driver(AMD, "GPU reset(%) succeeded"),
@@ -128,15 +152,51 @@ pub(super) static ROWS: &[Row] = &[
         ],
         ..ROW
     },
+    // The parameter gpu_recovery=0.
+    Row {
+        id: "amdgpu-no-reset",
+        what: "a GPU that needs a reset gets none: its recovery is disabled",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[driver(AMD, "GPU recovery disabled.")],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-not-resumed",
+        what: "a part of a GPU did not start again after a reset or sleep",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            driver(AMD, "resume of IP block * failed "),
+            driver(AMD, "amdgpu_device_ip_resume failed ("),
+        ],
+        ..ROW
+    },
+    // The driver shuts the node down, except if the temperature falls in time.
+    Row {
+        id: "amdgpu-overheated",
+        what: "a GPU is hotter than it may be; the driver shuts the node down",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            driver(AMD, "ERROR: GPU over temperature range"),
+            driver(AMD, "ERROR: GPU HW Critical Temperature Fault(aka CTF) detected!"),
+            driver(AMD, "ERROR: System is going to shutdown due to GPU "),
+        ],
+        ..ROW
+    },
     Row {
         id: "amdgpu-fatal",
         what: "an uncorrectable error of a GPU",
         about: Pci,
         meaning: fault(Ends::Reboot),
-        forms: &[driver(
-            AMD,
-            "uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
-        )],
+        forms: &[
+            driver(
+                AMD,
+                "uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+            ),
+            driver(AMD, "RAS controller interrupt triggered by NBIF error"),
+        ],
         ..ROW
     },
     Row {
@@ -147,6 +207,7 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             driver(AMD, "% uncorrectable hardware errors detected in *block"),
             driver(AMD, "% new uncorrectable hardware errors detected in *block"),
+            driver(AMD, "Uncorrectable error detected in UMC inst: "),
             driver(AMD, "*oison is consumed"),
             driver(AMD, "*oison consumption"),
         ],
@@ -218,6 +279,7 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             driver(AMD, "Fatal error during GPU init"),
             driver(AMD, "amdgpu_device_ip_init failed"),
+            driver(AMD, "hw_init of IP block * failed "),
             driver(AMD, "probe with driver amdgpu failed with error "),
             at("amdgpu: probe of <> failed with error "),
         ],
@@ -234,6 +296,11 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "MES might be in unrecoverable state"),
             driver(AMD, "SMU: *No response"),
             driver(AMD, "SMU: response:"),
+            driver(AMD, "SMU: I'm not done with your previous command"),
+            driver(AMD, "SMU is in hanged state"),
+            driver(AMD, "SMC engine is not correctly up!"),
+            driver(AMD, "failed to add hardware queue to MES"),
+            driver(AMD, "failed to remove hardware queue from MES"),
         ],
         ..ROW
     },

@@ -14,7 +14,7 @@ const BEFORE: [&str; 7] = [
 ];
 
 /// Words between address and message that differ by version.
-const BETWEEN: [&str; 4] = ["AER: ", "Multiple ", "amdgpu: ", "[drm] "];
+const BETWEEN: [&str; 5] = ["AER: ", "Multiple ", "amdgpu: ", "[drm] ", "*ERROR* "];
 
 /// A message, and what is behind each of its possible heads.
 #[derive(Debug)]
