@@ -1,10 +1,14 @@
 //! Files of one GPU. One that is absent is not supported by the GPU; one that cannot be read now is not a 0.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::Error;
+use crate::host::link;
 use crate::sys::{records, root};
 
+/// No reset and no start of a GPU takes longer.
+const BUSY: Duration = Duration::from_secs(600);
 /// The longest table: sysfs returns at most one page.
 const TABLE: u64 = 4096;
 
@@ -15,6 +19,11 @@ pub(super) struct GpuFiles(PathBuf);
 impl GpuFiles {
     pub(super) const fn new(folder: PathBuf) -> Self {
         Self(folder)
+    }
+
+    /// Where the link of the card is read. `None`: unknown.
+    pub(super) fn card(&self) -> Option<PathBuf> {
+        link::of_card(&self.0)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -100,6 +109,14 @@ impl Failure {
             Some(libc::ENODEV) => Some(Self::Gone),
             Some(libc::EOPNOTSUPP | libc::ENODATA) => None,
             _ => Some(Self::Unknown),
+        }
+    }
+
+    /// What it is after the driver has been busy for this long.
+    pub(super) fn after(self, busy: Option<Duration>) -> Self {
+        match busy {
+            Some(busy) if busy >= BUSY => Self::Unknown,
+            _ => self,
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct GpuState {
     ras: Ras,
     throttle: Throttle,
     energy: Widened,
+    /// Since when the driver has refused each read.
+    busy: Option<Instant>,
 }
 
 /// One GPU.
@@ -111,7 +113,9 @@ impl AmdGpu {
         out: &mut Block,
     ) {
         let number = |what: &str| self.files.number(&format!("mem_info_{kind}_{what}"));
-        let (total, used) = (number("total"), number("used"));
+        // An APU without memory of its own, as MI300A, has a total of 0: what it uses is GTT.
+        let total = number("total").filter(|total| *total > 0);
+        let used = number("used").filter(|_| total.is_some());
         let free = total.zip(used).and_then(|(total, used)| total.checked_sub(used));
         for (metric, value) in metrics.into_iter().zip([total, used, free]) {
             out.maybe_u64(metric, labels, value);
@@ -138,7 +142,7 @@ impl AmdGpu {
         }
         let table = table.and_then(Result::ok);
         match (&table, &state.limits.hwmon) {
-            (Some(table), _) => {
+            (Some(table), hwmon) => {
                 let energy = table
                     .get(Field::Energy)
                     .map(|units| match table.has_short_energy() {
@@ -146,6 +150,9 @@ impl AmdGpu {
                         false => units,
                     });
                 sensors::push_table(gpu, table, energy, out);
+                if let Some(hwmon) = hwmon.as_deref().filter(|_| sensors::is_of_apu(table)) {
+                    sensors::push_power_of_files(gpu, hwmon, files, out);
+                }
             }
             (None, Some(hwmon)) => sensors::push_files(gpu, hwmon, files, out),
             (None, None) => {}
@@ -193,8 +200,12 @@ impl Device for AmdGpu {
         }
         let Err(failure) = self.read_all(&mut state, out) else {
             self.is_new = false;
+            state.busy = None;
             return Ok(());
         };
+        let busy = (failure == Failure::Busy).then(|| state.busy.unwrap_or_else(Instant::now));
+        state.busy = busy;
+        let failure = failure.after(busy.map(|since| since.elapsed()));
         // Its processes may end while it cannot name them.
         self.process_files = ProcessFiles::default();
         if failure == Failure::Unknown {

@@ -2,9 +2,10 @@
 
 use super::files::GpuFiles;
 use super::metrics as n;
-use super::sensors::{generation, tenths, transfers};
+use super::sensors::generation;
 use crate::Block;
 use crate::gpu::metrics as m;
+use crate::host::link::{self, PciLinkRate};
 
 /// Limits of hwmon, their scale and metric.
 const LIMITS: [(&str, f64, &crate::Metric); 7] = [
@@ -23,9 +24,8 @@ pub(super) struct Limits {
     /// The folder of hwmon, below the GPU's. A virtual function has none.
     pub(super) hwmon: Option<String>,
     values: [Option<u64>; LIMITS.len()],
-    /// In 0.1 GT/s.
-    speed: Option<u64>,
-    width: Option<u64>,
+    /// The best that both ends of the link support.
+    link: PciLinkRate,
     compute: String,
     memory: String,
     firmware: Vec<(String, String)>,
@@ -42,9 +42,9 @@ impl Limits {
             let path = self.hwmon.as_ref().map(|hwmon| format!("{hwmon}/{name}"));
             *value = path.and_then(|path| files.number(&path)).or(*value);
         }
-        let speed = files.text("max_link_speed");
-        self.speed = speed.and_then(|text| tenths(&text)).or(self.speed);
-        self.width = files.number("max_link_width").or(self.width);
+        let PciLinkRate { speed, width } = files.card().as_deref().map(link::max).unwrap_or_default();
+        self.link.speed = speed.or(self.link.speed);
+        self.link.width = width.or(self.link.width);
         for (file, mode) in [
             ("current_compute_partition", &mut self.compute),
             ("current_memory_partition", &mut self.memory),
@@ -71,9 +71,10 @@ impl Limits {
                 out.f64(metric, &[gpu], value as f64 * scale);
             }
         }
-        out.maybe_u64(&m::PCIE_GENERATION_MAX, &[gpu], self.speed.and_then(generation));
-        out.maybe_u64(&n::PCIE_SPEED_MAX, &[gpu], self.speed.and_then(transfers));
-        out.maybe_u64(&m::PCIE_WIDTH_MAX, &[gpu], self.width);
+        let PciLinkRate { speed, width } = self.link;
+        out.maybe_u64(&m::PCIE_GENERATION_MAX, &[gpu], speed.and_then(generation));
+        out.maybe_u64(&n::PCIE_SPEED_MAX, &[gpu], speed);
+        out.maybe_u64(&m::PCIE_WIDTH_MAX, &[gpu], width);
         if !self.compute.is_empty() || !self.memory.is_empty() {
             out.info(&n::PARTITION_INFO, &[gpu, &self.compute, &self.memory]);
         }

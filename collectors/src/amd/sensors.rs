@@ -4,6 +4,7 @@ use super::files::GpuFiles;
 use super::gpu_metrics::{Field, Table};
 use super::metrics as n;
 use crate::gpu::metrics as m;
+use crate::host::link::{self, PciLinkRate};
 use crate::{Block, Metric, Value};
 
 /// kernel: energy is counted in 15.259 µJ, which is 2^-16 J.
@@ -17,8 +18,10 @@ const PCIE: [(Field, &str); 4] = [
     (Field::PcieNaksSent, "nak_sent"),
     (Field::PcieNaksReceived, "nak_received"),
 ];
-/// 0.1 GT/s by PCIe generation.
+/// Transfers per second by PCIe generation, in [`TRANSFERS`].
 const SPEEDS: [u64; 6] = [25, 50, 80, 160, 320, 640];
+/// The unit of a table's link speed: 0.1 GT/s.
+const TRANSFERS: u64 = 100_000_000;
 const MEGAHERTZ: u64 = 1_000_000;
 /// Bytes of the kilobyte in which XGMI is counted.
 const KILOBYTE: u64 = 1000;
@@ -46,13 +49,22 @@ fn push_power(gpu: &str, value: Option<u64>, is_mean: bool, parts: f64, out: &mu
     real(out, &n::SOCKET_POWER, &[gpu, kind], value, parts);
 }
 
+fn has(table: &Table<'_>, field: Field) -> bool {
+    table.list(field).next().is_some()
+}
+
+/// Whether the table is that of a consumer APU, whose power has another unit by part and firmware.
+pub(super) fn is_of_apu(table: &Table<'_>) -> bool {
+    has(table, Field::ApuTemperatureGfx)
+}
+
 /// Pushes what the table has of the whole GPU. `energy`: its counter, made monotonic.
 pub(super) fn push_table(gpu: &str, table: &Table<'_>, energy: Option<u64>, out: &mut Block) {
     let get = |field| table.get(field);
-    let has = |field| table.list(field).next().is_some();
+    let has = |field| has(table, field);
     let edge = get(Field::TemperatureEdge);
     let hotspot = get(Field::TemperatureHotspot);
-    if has(Field::ApuTemperatureGfx) {
+    if is_of_apu(table) {
         real(out, &m::TEMPERATURE, &[gpu], get(Field::ApuTemperatureGfx), 100.0);
         real(
             out,
@@ -61,7 +73,6 @@ pub(super) fn push_table(gpu: &str, table: &Table<'_>, energy: Option<u64>, out:
             get(Field::ApuTemperatureSoc),
             100.0,
         );
-        real(out, &m::POWER, &[gpu], get(Field::ApuSocketPower), 1000.0);
     } else {
         real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1.0);
         real(
@@ -153,34 +164,46 @@ fn push_xgmi(gpu: &str, table: &Table<'_>, out: &mut Block) {
 /// The PCIe link: by the table, or by the files of the PCI core.
 pub(super) fn push_link(gpu: &str, table: Option<&Table<'_>>, files: &GpuFiles, out: &mut Block) {
     let of_table = |field| table.and_then(|table| table.get(field));
-    let speed = of_table(Field::PcieLinkSpeed).or_else(|| tenths(&files.text("current_link_speed")?));
-    let width = of_table(Field::PcieLinkWidth).or_else(|| files.number("current_link_width"));
+    let tabled = PciLinkRate {
+        speed: of_table(Field::PcieLinkSpeed).and_then(|tenths| tenths.checked_mul(TRANSFERS)),
+        width: of_table(Field::PcieLinkWidth).filter(|lanes| link::is_width(*lanes)),
+    };
+    let PciLinkRate { speed, width } = match tabled {
+        PciLinkRate {
+            speed: Some(_),
+            width: Some(_),
+        } => tabled,
+        PciLinkRate { speed, width } => {
+            let read = files.card().as_deref().map(link::current).unwrap_or_default();
+            PciLinkRate {
+                speed: speed.or(read.speed),
+                width: width.or(read.width),
+            }
+        }
+    };
     out.maybe_u64(&m::PCIE_GENERATION, &[gpu], speed.and_then(generation));
-    out.maybe_u64(&n::PCIE_SPEED, &[gpu], speed.and_then(transfers));
+    out.maybe_u64(&n::PCIE_SPEED, &[gpu], speed);
     out.maybe_u64(&m::PCIE_WIDTH, &[gpu], width);
     let replays = of_table(Field::PcieReplays).or_else(|| files.number("pcie_replay_count"));
     out.maybe_u64(&m::PCIE_REPLAYS, &[gpu], replays);
 }
 
-/// The generation of a link of this speed, in 0.1 GT/s.
+/// The generation of a link of this speed, in transfers per second.
 pub(super) fn generation(speed: u64) -> Option<u64> {
-    let at = SPEEDS.iter().position(|s| *s == speed)?;
+    let at = SPEEDS.iter().position(|s| s * TRANSFERS == speed)?;
     u64::try_from(at + 1).ok()
 }
 
-/// Transfers per second of a speed in 0.1 GT/s.
-pub(super) const fn transfers(speed: u64) -> Option<u64> {
-    speed.checked_mul(100_000_000)
-}
-
-/// 0.1 GT/s of `32.0 GT/s PCIe`.
-pub(super) fn tenths(text: &str) -> Option<u64> {
-    let (whole, tenth) = text.split_once(' ')?.0.split_once('.')?;
-    whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(10)?
-        .checked_add(tenth.parse().ok().filter(|t| *t < 10)?)
+/// The power by hwmon, which the driver converts to microwatts for each part.
+pub(super) fn push_power_of_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block) {
+    // A die without the sensors of its module says 0.
+    let power = |name| {
+        let microwatts = files.number(&format!("{hwmon}/{name}"));
+        microwatts.filter(|microwatts| *microwatts > 0)
+    };
+    let mean = power("power1_average");
+    let now = mean.or_else(|| power("power1_input"));
+    push_power(gpu, now, mean.is_some(), 1e6, out);
 }
 
 /// Values of single files, each of which costs a query of the firmware.
@@ -188,10 +211,6 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
     let sensor = |name: &str| files.number(&format!("{hwmon}/{name}"));
     let (edge, hotspot) = (sensor("temp1_input"), sensor("temp2_input"));
     let memory = sensor("temp3_input");
-    // A die without the sensors of its module says 0.
-    let power = |name| sensor(name).filter(|microwatts| *microwatts > 0);
-    let mean = power("power1_average");
-    let now = mean.or_else(|| power("power1_input"));
     let clocks = [("sm", sensor("freq1_input")), ("memory", sensor("freq2_input"))];
     real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1000.0);
     real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1000.0);
@@ -200,7 +219,7 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
             real(out, &n::SENSOR_TEMPERATURE, &[gpu, sensor], value, 1000.0);
         }
     }
-    push_power(gpu, now, mean.is_some(), 1e6, out);
+    push_power_of_files(gpu, hwmon, files, out);
     percent(out, &m::UTILIZATION, &[gpu], files.number("gpu_busy_percent"));
     percent(
         out,
@@ -210,13 +229,6 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
     );
     for (clock, hertz) in clocks {
         out.maybe_u64(&m::CLOCK_SPEED, &[gpu, clock], hertz);
-    }
-}
-
-/// For fuzzing.
-pub(crate) fn check(text: &str) {
-    if let Some(speed) = tenths(text) {
-        assert!(generation(speed).is_none_or(|g| (1..=6).contains(&g)));
     }
 }
 
@@ -242,15 +254,14 @@ mod tests {
 
     #[test]
     fn the_speed_of_a_link_names_its_generation() {
-        assert_eq!(tenths("32.0 GT/s PCIe").and_then(generation), Some(5));
-        assert_eq!(tenths("2.5 GT/s PCIe").and_then(generation), Some(1));
-        assert_eq!(tenths("64.0 GT/s PCIe").and_then(generation), Some(6));
-        for other in ["Unknown", "", "x.y GT/s", "32.00 GT/s"] {
-            assert_eq!(
-                tenths(other).and_then(generation),
-                if other == "32.00 GT/s" { Some(5) } else { None },
-                "{other}"
-            );
+        for (tenths, expected) in [
+            (25, Some(1)),
+            (320, Some(5)),
+            (640, Some(6)),
+            (0, None),
+            (33, None),
+        ] {
+            assert_eq!(generation(tenths * TRANSFERS), expected, "{tenths}");
         }
     }
 }

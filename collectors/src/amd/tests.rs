@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::files::Failure;
 use super::metrics as n;
@@ -101,6 +102,90 @@ fn a_table_that_ends_early_is_said_so_and_the_single_files_are_read() {
     assert_eq!(node.value(&m::ENERGY, &[GPU]), None);
 }
 
+#[test]
+fn each_context_of_a_process_has_memory() {
+    let mut node = Node::new("mi300x");
+    let context = node.path("/sys/class/kfd/kfd/proc/91234/context_1");
+    fs::create_dir(&context).unwrap();
+    fs::write(context.join("vram_28851"), "1000\n").unwrap();
+    node.read();
+    let memory = node.block.iter().find(|(s, _)| s.metric == &m::PROCESS_OWNED);
+    assert_eq!(memory.map(|(_, value)| value), Some(Value::U64(150_323_856_360)));
+    assert_eq!(node.value(&m::PROCESSES, &[GPU]), Some(Value::U64(1)));
+}
+
+/// `gmc_v9_0_mc_init`: its memory is the host's.
+#[test]
+fn an_apu_without_memory_of_its_own_has_no_size_of_it() {
+    let mut node = Node::new("mi300x");
+    for name in [
+        "mem_info_vram_total",
+        "mem_info_vram_used",
+        "mem_info_vis_vram_total",
+        "mem_info_vis_vram_used",
+    ] {
+        fs::write(node.of_gpu(name), "0\n").unwrap();
+    }
+    node.read();
+    for metric in [&m::MEMORY_TOTAL, &m::MEMORY_USED, &m::MEMORY_FREE] {
+        assert_eq!(
+            node.value(metric, &[GPU, ""]),
+            Some(Value::Absent),
+            "{}",
+            metric.name
+        );
+    }
+    for metric in [&m::BAR1_TOTAL, &m::BAR1_USED, &m::BAR1_FREE] {
+        assert_eq!(node.value(metric, &[GPU]), Some(Value::Absent), "{}", metric.name);
+    }
+    assert!(matches!(node.value(&n::GTT_TOTAL, &[GPU]), Some(Value::U64(1..))));
+}
+
+/// The links of cards with a switch of AMD's on them are as fast as they can be; the slot is above the switch.
+#[test]
+fn the_link_of_a_card_with_a_switch_is_that_of_its_upstream_port() {
+    let mut node = Node::new("mi300x");
+    fs::remove_file(node.of_gpu("gpu_metrics")).unwrap();
+    let upstream = node.path("/sys/devices/pci0000:00/0000:00:01.0/0000:03:00.0");
+    let downstream = upstream.join("0000:04:00.0");
+    let own = downstream.join(PCI);
+    fs::create_dir_all(&downstream).unwrap();
+    let listed = node.path(&format!("/sys/bus/pci/devices/{PCI}"));
+    fs::rename(&listed, &own).unwrap();
+    std::os::unix::fs::symlink(&own, &listed).unwrap();
+    let link = |folder: &Path, which: &str, speed: &str, width: &str| {
+        fs::write(folder.join(format!("{which}_link_speed")), speed).unwrap();
+        fs::write(folder.join(format!("{which}_link_width")), width).unwrap();
+    };
+    for which in ["current", "max"] {
+        link(&own, which, "32.0 GT/s PCIe\n", "16\n");
+        link(&downstream, which, "32.0 GT/s PCIe\n", "16\n");
+    }
+    link(&upstream, "current", "8 GT/s\n", "4\n");
+    link(&upstream, "max", "16 GT/s\n", "8\n");
+    let seen = |node: &mut Node| {
+        node.scan();
+        node.read();
+        let value = |metric| match node.value(metric, &[GPU]) {
+            Some(Value::U64(value)) => value,
+            other => panic!("{other:?}"),
+        };
+        [
+            &m::PCIE_GENERATION,
+            &m::PCIE_WIDTH,
+            &m::PCIE_GENERATION_MAX,
+            &m::PCIE_WIDTH_MAX,
+        ]
+        .map(value)
+    };
+    fs::write(downstream.join("vendor"), "0x1000\n").unwrap();
+    fs::write(upstream.join("vendor"), "0x1000\n").unwrap();
+    assert_eq!(seen(&mut node), [5, 16, 5, 16], "a switch of the node");
+    fs::write(downstream.join("vendor"), "0x1002\n").unwrap();
+    fs::write(upstream.join("vendor"), "0x1002\n").unwrap();
+    assert_eq!(seen(&mut node)[..2], [3, 4], "on the card");
+}
+
 /// The driver returns 0 there: the sensors are those of the first die.
 #[test]
 fn a_second_die_has_no_power_with_its_table_and_without_it() {
@@ -166,6 +251,12 @@ fn a_refusal_during_a_reset_is_not_missing_permission() {
     assert_eq!(of(libc::ENODEV), Some(Failure::Gone));
     assert_eq!(of(libc::EIO), Some(Failure::Unknown));
     assert_eq!(of(libc::EOPNOTSUPP), None, "unsupported");
+    let after = |minutes| Failure::Busy.after(Some(Duration::from_secs(60 * minutes)));
+    assert_eq!(
+        [0, 9, 10].map(after),
+        [Failure::Busy, Failure::Busy, Failure::Unknown]
+    );
+    assert_eq!(Failure::Gone.after(None), Failure::Gone);
 }
 
 #[test]

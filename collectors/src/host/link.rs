@@ -1,6 +1,6 @@
 //! The PCI link of one function: its current and its maximum speed and width.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::attribute::{self, OpenFile};
@@ -17,15 +17,17 @@ pub(super) const KEEP: Duration = Duration::from_secs(10);
 
 /// Speed in transfers per second and lane, and the number of lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct PciLinkRate {
-    speed: Option<u64>,
-    width: Option<u64>,
+pub(crate) struct PciLinkRate {
+    pub(crate) speed: Option<u64>,
+    pub(crate) width: Option<u64>,
 }
 
 /// The state of one function's link.
 pub(super) struct PciLink {
     /// The port above it; empty on a root bus.
     parent: Slow<String>,
+    /// By [`of_card`].
+    card: Slow<PathBuf>,
     max: Slow<PciLinkRate>,
     now: Slow<PciLinkRate>,
 }
@@ -34,6 +36,7 @@ impl PciLink {
     pub(super) const fn new() -> Self {
         Self {
             parent: Slow::new(),
+            card: Slow::new(),
             max: Slow::new(),
             now: Slow::keeping(KEEP),
         }
@@ -52,13 +55,16 @@ impl PciLink {
     ) {
         let (time, folder) = (Instant::now(), bus.join(&address.0));
         let parent = self.parent.get(time, || parent(&folder)).cloned();
+        let card = self.card.get(time, || of_card(&folder)).cloned();
         // The read would wake a sleeping function, and a function of a virtual machine must not be touched.
         let (max, now) = if driver == "vfio-pci" || is_asleep {
             *self = Self::new();
             (None, None)
         } else {
-            let max = kept(&mut self.max, time, || max(bus, &folder, parent.as_deref()?));
-            let now = kept(&mut self.now, time, || Some(rate(&folder, "current")));
+            let max = kept(&mut self.max, time, || card.as_deref().map(max));
+            let now = kept(&mut self.now, time, || {
+                Some(current(card.as_ref().unwrap_or(&folder)))
+            });
             (max, now)
         };
         let pci = address.0.as_str();
@@ -101,23 +107,51 @@ fn parent(folder: &Path) -> Option<String> {
         .inspect_err(|error| tracing::debug!(%error, "unreadable; omitted"))
         .ok()?;
     // A root bus is below a host bridge, `pci0000:16`, which is no function.
-    let port = name.filter(|n| PciAddress::parse(n).is_some_and(|a| a.0 == *n));
+    let port = name.filter(|name| is_address(name));
     Some(port.unwrap_or_default())
 }
 
-/// The maximum that both ends support. A card in a slot with fewer lanes is not degraded. A port that does not
-/// report its maximum imposes no limit.
-fn max(bus: &Path, folder: &Path, parent: &str) -> Option<PciLinkRate> {
-    let own = rate(folder, "max");
-    if parent.is_empty() {
-        return Some(own);
-    }
-    let port = rate(&bus.join(parent), "max");
+/// Where the link of a card in its slot is read, without symbolic links: at its function, or at the upstream port of AMD's
+/// switch on the card. The links inside of such a card are as fast as they can be, whatever its slot is. `None`: unknown.
+pub(crate) fn of_card(folder: &Path) -> Option<PathBuf> {
+    let own = root::resolve(folder)
+        .inspect_err(|error| tracing::debug!(%error, "unreadable; omitted"))
+        .ok()?;
+    let is_amd = |port: &&Path| attribute::text(&port.join("vendor")).as_deref() == Some("0x1002");
+    let downstream = own.parent().filter(is_amd);
+    let upstream = downstream.and_then(Path::parent).filter(is_amd);
+    Some(upstream.unwrap_or(&own).to_owned())
+}
+
+/// The rate now.
+pub(crate) fn current(card: &Path) -> PciLinkRate {
+    rate(card, "current")
+}
+
+/// The maximum that both ends support. A card in a slot with fewer lanes is not degraded. Unknown, if the port above does not
+/// report its own.
+pub(crate) fn max(card: &Path) -> PciLinkRate {
+    let own = rate(card, "max");
+    // A root bus is below a host bridge, which is no function.
+    let is_function = |port: &&Path| name(port).is_some_and(is_address);
+    let Some(port) = card.parent().filter(is_function) else {
+        return own;
+    };
+    let port = rate(port, "max");
     let lower = |a: Option<u64>, b: Option<u64>| Some(a?.min(b?));
-    Some(PciLinkRate {
+    PciLinkRate {
         speed: lower(own.speed, port.speed),
         width: lower(own.width, port.width),
-    })
+    }
+}
+
+fn name(folder: &Path) -> Option<&str> {
+    folder.file_name()?.to_str()
+}
+
+/// Whether a name is the address of a function, as the kernel writes it.
+fn is_address(name: &str) -> bool {
+    PciAddress::parse(name).is_some_and(|address| address.0 == name)
 }
 
 fn rate(folder: &Path, which: &str) -> PciLinkRate {
@@ -130,7 +164,7 @@ fn rate(folder: &Path, which: &str) -> PciLinkRate {
 
 /// Parses `32.0 GT/s PCIe`, `16.0 GT/s`, `8 GT/s` as transfers per second. `Unknown` and `Unknown speed` are no
 /// value.
-pub(super) fn speed(text: &str) -> Option<u64> {
+fn speed(text: &str) -> Option<u64> {
     let number = text.strip_suffix(" PCIe").unwrap_or(text).strip_suffix(" GT/s")?;
     let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
     if tenths.len() != 1 || whole.len() > 3 {
@@ -140,9 +174,14 @@ pub(super) fn speed(text: &str) -> Option<u64> {
     (tenths > 0).then_some(tenths * 100_000_000)
 }
 
-/// Parses a number of lanes. 0 is a function without a link; all ones (63, 255) is one that does not answer.
-pub(super) fn width(text: &str) -> Option<u64> {
-    attribute::count(text).filter(|lanes| matches!(lanes, 1 | 2 | 4 | 8 | 12 | 16 | 32))
+/// Parses a number of lanes.
+fn width(text: &str) -> Option<u64> {
+    attribute::count(text).filter(|lanes| is_width(*lanes))
+}
+
+/// Whether a link can have this number of lanes. 0 is a function without a link; all ones (63, 255) is one that does not answer.
+pub(crate) const fn is_width(lanes: u64) -> bool {
+    matches!(lanes, 1 | 2 | 4 | 8 | 12 | 16 | 32)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod attribute;
 mod boot;
 mod edac;
 mod function;
-mod link;
+pub(crate) mod link;
 pub mod metrics;
 mod modules;
 pub mod mounts;

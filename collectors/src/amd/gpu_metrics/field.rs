@@ -81,8 +81,6 @@ pub enum Field {
     ApuTemperatureGfx,
     /// SoC part of an APU, 0.01 °C.
     ApuTemperatureSoc,
-    /// Power of an APU's socket, mW.
-    ApuSocketPower,
 }
 
 impl Field {
@@ -100,7 +98,6 @@ impl Field {
                 | Self::Energy
                 | Self::ApuTemperatureGfx
                 | Self::ApuTemperatureSoc
-                | Self::ApuSocketPower
         )
     }
 

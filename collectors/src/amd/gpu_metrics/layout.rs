@@ -254,19 +254,14 @@ const PARTITION_1_0: &[Place] = &[
     array(F::VideoActivity, 160, 2, 4),
 ];
 
-/// Consumer APUs, v2.1 to v2.4. The unit of their activity depends on the part.
+/// Consumer APUs, v2.1 to v2.4. The units of their activity and power depend on part and firmware.
 const V2_1: &[Place] = &[
     one(F::ApuTemperatureGfx, 4, 2),
     one(F::ApuTemperatureSoc, 6, 2),
-    one(F::ApuSocketPower, 40, 2),
     one(F::GfxClock, 76, 2),
     one(F::SocClock, 78, 2),
     one(F::MemoryClock, 80, 2),
 ];
 
 /// Consumer APUs, v3.0.
-const V3_0: &[Place] = &[
-    one(F::ApuTemperatureGfx, 4, 2),
-    one(F::ApuTemperatureSoc, 6, 2),
-    one(F::ApuSocketPower, 112, 4),
-];
+const V3_0: &[Place] = &[one(F::ApuTemperatureGfx, 4, 2), one(F::ApuTemperatureSoc, 6, 2)];
