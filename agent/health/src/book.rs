@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use collectors::{BootId, Subject, SubjectKind};
+use collectors::{BootId, PciAddress, Subject, SubjectKind};
 
 use super::finding::{Clear, Finding, Joins, Need, Remedy};
 use super::id;
@@ -293,13 +293,16 @@ impl Book {
         &mut self,
         boot: &BootId,
         host: &Host,
-        is_met: impl Fn(&Subject, Need) -> bool,
+        is_met: impl Fn(&Subject, Option<&PciAddress>, Need) -> bool,
         wall: i64,
     ) -> bool {
         self.resolve(wall, |incident, seen| {
             let ended = seen.boot != *boot
                 && seen.clears.contains(&Clear::Reboot)
-                && seen.needs.iter().all(|need| is_met(&incident.subject, *need))
+                && seen
+                    .needs
+                    .iter()
+                    .all(|need| is_met(&incident.subject, incident.pci.as_ref(), *need))
                 && is_healthy(incident, seen, host);
             ended.then(|| Clear::Reboot.happened().to_owned())
         })

@@ -164,9 +164,11 @@ fn clocks(gpu: &str, caller: &mut Caller, out: &mut Block) {
 const ASPECTS: [(&str, u32); 4] = [
     ("degraded_bandwidth", 0),
     ("route_recovery", 2),
-    ("route_unhealthy", 4),
+    (ROUTE, 4),
     ("access_timeout_recovery", 6),
 ];
+
+const ROUTE: &str = "route_unhealthy";
 
 fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
     let Some(fabric) = caller.ask(("GetGpuFabricInfoV", 0), Library::fabric) else {
@@ -185,14 +187,17 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
         let wrong = match fabric.health >> shift & 3 {
             1 => Some(1),
             2 => Some(0),
+            // Of the route: unhealthy, until a reset.
+            3 if aspect == ROUTE => Some(1),
             _ => None,
         };
         out.maybe_u64(&n::FABRIC_UNHEALTHY, &[gpu, aspect], wrong);
     }
     let configuration = match fabric.health >> 8 & 15 {
+        0 | 15 => None,
         1 => Some(0),
-        2..=5 => Some(1),
-        _ => None,
+        // Newer drivers name further mistakes.
+        2.. => Some(1),
     };
     out.maybe_u64(
         &n::FABRIC_UNHEALTHY,

@@ -14,7 +14,7 @@ use crate::reads::gpu::Gpu;
 pub static SLOWDOWN: Check = Check {
     id: "gpu-slowdown",
     subject: SubjectKind::Gpu,
-    fires_when: "The GPU's hardware reduces its clocks: thermal slowdown or power brake.",
+    fires_when: "The GPU's hardware reduces its clocks: thermal slowdown, power brake, or a slowdown whose cause the driver does not name.",
     lasting: "20 consecutive readings, at least 300 s",
     clears_when: "20 consecutive readings, at least 300 s, without that slowdown.",
     ignored_when: "Software limits such as the power cap.",
@@ -29,10 +29,10 @@ pub static SLOWDOWN: Check = Check {
 pub static TEMPERATURE: Check = Check {
     id: "gpu-temperature",
     subject: SubjectKind::Gpu,
-    fires_when: "The temperature of a GPU is at or above its slowdown limit, or the temperature of its memory at or above its maximum.",
+    fires_when: "The temperature of a GPU is at or above its slowdown limit, or the temperature of its memory at or above its maximum. A GPU without a limit: 2 °C above its highest temperature for work.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, below the limit.",
-    ignored_when: "GPUs without a limit, and readings outside 0 to 200 °C.",
+    ignored_when: "GPUs without limit and margin, and readings outside 0 to 200 °C.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
@@ -40,16 +40,23 @@ pub static TEMPERATURE: Check = Check {
     watch: || Looks::start(temperature),
 };
 
-const REASONS: [(&str, &str); 2] = [
+/// Reasons of the driver. The last one is that of the others too: alone, it is another cause, as too much power.
+const REASONS: [(&str, &str); 3] = [
     ("hw_thermal", "hardware slowdown by heat"),
     ("hw_power_brake", "hardware slowdown by power brake"),
+    (ANY, "hardware slowdown, neither by heat nor by power brake"),
 ];
+const ANY: &str = "hw_slowdown";
 
 fn slowdown<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &SLOWDOWN, &LASTING, |gpu| {
         let opinion = |(reason, detail): (&'static str, &'static str)| {
             let sample = gpu.with(&m::CLOCK_EVENT, &[("reason", reason)]);
-            Opinion::new(reason, flag(sample), move || Finding {
+            let reading = match flag(sample) {
+                Reading::Bad if reason == ANY => other_causes(gpu),
+                reading => reading,
+            };
+            Opinion::new(reason, reading, move || Finding {
                 detail: detail.to_owned(),
                 remedy: Remedy::Inspect,
                 evidence: line(sample, "0"),
@@ -58,6 +65,20 @@ fn slowdown<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         };
         REASONS.into_iter().map(opinion).collect()
     })
+}
+
+/// The reading of a slowdown: bad if no cause is known, good if one is.
+fn other_causes(gpu: &Gpu<'_>) -> Reading {
+    let causes = REASONS.iter().filter(|(reason, _)| *reason != ANY);
+    let mut flags = causes.map(|(reason, _)| flag(gpu.with(&m::CLOCK_EVENT, &[("reason", reason)])));
+    let is_known = |reading: Reading| reading != Reading::Unknown;
+    if !flags.clone().all(is_known) {
+        return Reading::Unknown;
+    }
+    match flags.any(|reading| reading == Reading::Bad) {
+        true => Reading::Good,
+        false => Reading::Bad,
+    }
 }
 
 /// Name, temperature, limit and detail.
@@ -73,7 +94,33 @@ const PARTS: [(&str, &Metric, &Metric, &str); 2] = [
 
 fn temperature<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &TEMPERATURE, &SLOW, |gpu| {
-        PARTS.into_iter().map(|part| hot(gpu, part)).collect()
+        let margin = gpu.value(&m::TEMPERATURE_SLOWDOWN).is_none().then(|| margin(gpu));
+        PARTS
+            .into_iter()
+            .map(|part| hot(gpu, part))
+            .chain(margin)
+            .collect()
+    })
+}
+
+/// The margin to the highest temperature of work at which a GPU slows down: `GPU Slowdown T.Limit Temp` of nvidia-smi.
+const SLOWDOWN_MARGIN: f64 = -2.0;
+
+/// By the margin alone: newer drivers need not give limits of Ada, Hopper and Blackwell (nvml.h).
+fn margin<'a>(gpu: &'a Gpu<'a>) -> Opinion<'a> {
+    let reading = match gpu.value(&m::TEMPERATURE_MARGIN) {
+        Some(margin) if margin <= SLOWDOWN_MARGIN => Reading::Bad,
+        Some(_) => Reading::Good,
+        None => Reading::Unknown,
+    };
+    Opinion::new("margin", reading, move || Finding {
+        detail: "too hot".to_owned(),
+        remedy: Remedy::Inspect,
+        evidence: line(
+            gpu.one(&m::TEMPERATURE_MARGIN),
+            &format!("above {SLOWDOWN_MARGIN}"),
+        ),
+        ..found(gpu, TEMPERATURE.id)
     })
 }
 

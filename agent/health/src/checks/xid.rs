@@ -260,7 +260,14 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         remedy: if drains { response.remedy() } else { Remedy::None },
         drains,
         joins: if drains { Joins::Opens } else { Joins::Follows },
-        clears: row.clears.clone(),
+        // A reset is not what a verdict asks for that wants a reboot.
+        clears: match response {
+            Response::Reboot if row.by_verdict => {
+                let clears = row.clears.iter().copied();
+                clears.filter(|clear| *clear != Clear::GpuReset).collect()
+            }
+            _ => row.clears.clone(),
+        },
         needs: row.needs.clone(),
         count,
         key: None,

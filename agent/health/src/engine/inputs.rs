@@ -10,6 +10,7 @@ use crate::reads::gpu::gpus;
 use crate::reads::gpu_part::parts;
 use crate::reads::group::groups;
 use crate::reads::host::Host;
+use crate::reads::links;
 use crate::reads::port::ports;
 use model::derive::affinity::nearest;
 use model::derive::xid::gpu_label;
@@ -224,7 +225,12 @@ impl Engine {
         let bus_is_new = self.sight.take(snapshot, host.read_at);
         let (ports, changed) = ports(snapshot, &host, &mut self.state.known);
         self.out.dirty |= changed;
-        let gpus = gpus(snapshot, &self.state.inventory);
+        let mut gpus = gpus(snapshot, &self.state.inventory);
+        self.out.dirty |= links::note(
+            &mut gpus,
+            &mut self.state.known,
+            self.policy.site.settings.expect.nvlinks,
+        );
         let parts = parts(snapshot, &gpus);
         let groups = groups(&ports, &self.state.known, &self.policy.site.settings.rdma);
         self.judge(snapshot, &host, (&ports, &groups), (&gpus, &parts), bus_is_new);
@@ -232,9 +238,13 @@ impl Engine {
         self.log.snapshot(self.sight.log(), now);
         // The same fault may have occurred in the new boot: first read its log, and wait for the fault to appear.
         if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.site.settings.settle, now) {
-            let met = |subject: &Subject, need| {
-                let gpu = gpus.iter().find(|g| g.label == subject.name);
-                gpu.is_some_and(|g| g.is_up() == Some(true) && g.shows(need))
+            let met = |subject: &Subject, pci: Option<&PciAddress>, need| {
+                let up = || gpus.iter().filter(|g| g.is_up() == Some(true));
+                match up().find(|g| g.label == subject.name) {
+                    Some(gpu) => gpu.shows(need),
+                    // Another GPU stands in its place.
+                    None => pci.is_some() && up().any(|g| g.pci.as_ref() == pci),
+                }
             };
             self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
         }

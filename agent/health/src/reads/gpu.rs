@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::gpu::metrics as m;
-use collectors::nvidia::metrics as n;
 use collectors::{Metric, PciAddress, Subject, SubjectKind};
 
+use super::links::Links;
 use crate::finding::Need;
 use model::derive::xid::{Inventory, gpu_label};
 use model::snapshot::{Sample, Snapshot};
@@ -20,6 +20,8 @@ pub struct Gpu<'a> {
     pub pci: Option<PciAddress>,
     /// The time since boot of its reading.
     pub at: Duration,
+    /// Its NVLinks or XGMI links, if it has any and they could be read.
+    pub links: Option<Links>,
     samples: Vec<Sample<'a>>,
     /// The address of each one's metric, sorted, and its place: checks ask for hundreds.
     order: Vec<(usize, usize)>,
@@ -73,19 +75,36 @@ impl<'a> Gpu<'a> {
         self.value(&m::UTILIZATION).is_some_and(|busy| busy >= 0.5)
     }
 
-    /// Whether its readings show that a need is met.
+    /// Whether its readings show that a need is met. A flag that such a GPU does not have is met.
     pub fn shows(&self, need: Need) -> bool {
+        let is_clear = |flag, lacks: bool| self.value(flag).map_or(lacks, |flag| flag == 0.0);
+        let (is_old, lacks_remaps) = (self.remaps_no_rows(), self.lacks_remaps());
         match need {
-            Need::RemapPending => self.value(&m::ROW_REMAP_PENDING) == Some(0.0),
-            Need::RemapFailure => self.value(&m::ROW_REMAP_FAILURE) == Some(0.0),
-            Need::SramThreshold => self.value(&m::ECC_SRAM_THRESHOLD) == Some(0.0),
-            Need::LinksActive => {
-                let links = self.value(&n::NVLINK_LINKS).filter(|all| *all > 0.0);
-                links.is_some() && self.value(&n::NVLINK_LINKS_UP) == links
+            Need::RemapPending => {
+                is_clear(&m::ROW_REMAP_PENDING, lacks_remaps) && is_clear(&m::RETIRED_PAGES_PENDING, true)
             }
+            Need::RemapFailure => is_clear(&m::ROW_REMAP_FAILURE, lacks_remaps),
+            Need::SramThreshold => is_clear(&m::ECC_SRAM_THRESHOLD, is_old),
+            Need::LinksActive => self.links.is_some_and(|links| links.is_whole()),
             // The intended state is unknown.
             Need::LinksAsIntended => false,
         }
+    }
+}
+
+impl Gpu<'_> {
+    /// Whether it retires pages in place of rows, and has no threshold for errors of its SRAM: before Ampere.
+    fn remaps_no_rows(&self) -> bool {
+        let info = self.one(&m::INFO);
+        let architecture = info.and_then(|info| info.label("architecture"));
+        architecture.is_some_and(|name| matches!(name, "kepler" | "maxwell" | "pascal" | "volta" | "turing"))
+    }
+
+    /// Whether its driver shows no remaps of it: nvidia-smi of an H200 with MIG has `N/A` there.
+    fn lacks_remaps(&self) -> bool {
+        let unread = self.all(&m::UNREAD_VALUES).map(Sample::as_f64);
+        let is_whole = unread.into_iter().all(|count| count == 0.0);
+        self.remaps_no_rows() || (is_whole && self.value(&m::MIG_MODE) == Some(1.0))
     }
 }
 
@@ -106,6 +125,7 @@ pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
             },
             pci: None,
             at: snapshot.at.saturating_sub(sample.age),
+            links: None,
             samples: Vec::new(),
             order: Vec::new(),
         });

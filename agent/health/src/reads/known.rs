@@ -1,4 +1,4 @@
-//! RDMA ports and adapters of earlier snapshots, kept while they are unreadable.
+//! What earlier snapshots had: RDMA ports and adapters, kept while they are unreadable, and links of GPUs.
 
 use collectors::PciAddress;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,8 @@ pub struct Known {
     pub roles: Bounded<String, Role, STORED>,
     /// RDMA adapters seen in this boot.
     pub adapters: Bounded<PciAddress, Role, STORED>,
+    /// The highest number of links up of each GPU, by place.
+    pub links: Bounded<String, u64, STORED>,
 }
 
 impl Known {

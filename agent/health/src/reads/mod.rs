@@ -6,6 +6,7 @@ pub(crate) mod gpu_process;
 pub(crate) mod group;
 pub mod host;
 pub mod known;
+pub mod links;
 pub(crate) mod mounts;
 pub(crate) mod node;
 pub mod port;

@@ -112,6 +112,8 @@ pub(super) struct Driven {
     pub(super) label: String,
     /// Metric, labels after the GPU's own, value.
     pub(super) series: Vec<(&'static Metric, Vec<&'static str>, u64)>,
+    /// Its margin to its highest temperature for work, which may be negative.
+    pub(super) margin: Option<i32>,
     /// State and wait channel of a blocked thread, and since when.
     pub(super) late: Option<(char, &'static str, Duration)>,
     /// The word of an error beside its values.
@@ -129,6 +131,13 @@ fn fail(state: &mut DeviceState, reason: Option<&str>) {
 
 fn driven(gpu: &Driven, at: Duration) -> DeviceState {
     let mut block = Block::default();
+    if let Some(margin) = gpu.margin {
+        block.f64(
+            &collectors::gpu::metrics::TEMPERATURE_MARGIN,
+            &[&gpu.label],
+            margin.into(),
+        );
+    }
     for (metric, labels, value) in &gpu.series {
         let labels: Vec<&str> = std::iter::once(gpu.label.as_str())
             .chain(labels.iter().copied())

@@ -1,0 +1,109 @@
+//! The NVLinks or XGMI links of each GPU: how many are up, and how many usually are. Some boards leave links unused.
+
+use collectors::Metric;
+use collectors::amd::metrics as a;
+use collectors::gpu::metrics as m;
+use collectors::nvidia::metrics as n;
+
+use super::gpu::{Gpu, whole};
+use super::known::Known;
+
+/// The links of one maker's GPUs.
+#[derive(Debug)]
+pub struct Kind {
+    /// The number of links that are up.
+    pub up: &'static Metric,
+    all: &'static Metric,
+    /// Their name, for output.
+    pub name: &'static str,
+}
+
+static NVLINK: Kind = Kind {
+    up: &n::NVLINK_LINKS_UP,
+    all: &n::NVLINK_LINKS,
+    name: "NVLinks",
+};
+
+static XGMI: Kind = Kind {
+    up: &a::XGMI_LINKS_UP,
+    all: &a::XGMI_LINKS,
+    name: "XGMI links",
+};
+
+/// The links of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Links {
+    /// How many are up.
+    pub up: u64,
+    /// How many usually are: the highest number so far, the number of at least 3 peers that all agree, or what the site
+    /// expects.
+    pub usual: u64,
+    /// All that the GPU has.
+    all: u64,
+    /// The usual number is that of peers or of the site, not only of this GPU.
+    is_common: bool,
+}
+
+impl Links {
+    /// Whether every link that the board uses is up. The earlier state of the GPU alone does not show which those are.
+    pub const fn is_whole(&self) -> bool {
+        self.up > 0 && (self.up == self.all || (self.is_common && self.up >= self.usual))
+    }
+}
+
+/// The kind of links of a GPU.
+pub fn kind(gpu: &Gpu<'_>) -> &'static Kind {
+    if gpu.one(XGMI.all).is_some() {
+        &XGMI
+    } else {
+        &NVLINK
+    }
+}
+
+/// The number of links that the site expects of a GPU. `nvlinks`: of each GPU that may have NVLinks.
+pub fn wanted(gpu: &Gpu<'_>, nvlinks: Option<u64>) -> u64 {
+    let is_nvlink = std::ptr::eq(kind(gpu), &NVLINK);
+    nvlinks.filter(|_| is_nvlink).unwrap_or(0)
+}
+
+/// Whether a GPU was read and has no link.
+pub fn has_none(gpu: &Gpu<'_>) -> bool {
+    gpu.is_up() == Some(true) && whole(gpu.one(kind(gpu).all)) == Some(0)
+}
+
+/// Links up and all links. `None`: unreadable, or no link and none expected.
+fn count(gpu: &Gpu<'_>, wanted: u64) -> Option<(u64, u64)> {
+    let up = whole(gpu.one(kind(gpu).up))?;
+    let all = whole(gpu.one(kind(gpu).all))?;
+    // MIG takes every link of an A100 down.
+    let is_off = up == 0 && gpu.value(&m::MIG_MODE) == Some(1.0);
+    (gpu.is_up() == Some(true) && (all > 0 || wanted > 0) && up <= all && !is_off).then_some((up, all))
+}
+
+/// Notes the links of each GPU. Returns whether a highest number changed.
+pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bool {
+    let counts: Vec<Option<(u64, u64)>> = gpus.iter().map(|gpu| count(gpu, wanted(gpu, nvlinks))).collect();
+    let mut changed = false;
+    for (at, gpu) in gpus.iter_mut().enumerate() {
+        let Some((up, all)) = counts.get(at).copied().flatten() else {
+            continue;
+        };
+        let place = gpu.place().to_owned();
+        changed |= known.links.raise(place.clone(), up);
+        let best = known.links.get(&place).copied().unwrap_or(up);
+        let others = counts.iter().enumerate().filter(|(other, _)| *other != at);
+        let peers: Vec<u64> = others.filter_map(|(_, count)| Some((*count)?.0)).collect();
+        let common = peers.first().copied().filter(|first| {
+            // Peers count only if all agree.
+            peers.len() >= 3 && peers.iter().all(|p| p == first)
+        });
+        let (usual, wanted) = (best.max(common.unwrap_or(0)).min(all), wanted(gpu, nvlinks));
+        gpu.links = Some(Links {
+            up,
+            usual: usual.max(wanted),
+            all,
+            is_common: common.is_some() || wanted > 0,
+        });
+    }
+    changed
+}
