@@ -21,7 +21,7 @@ use super::book::{Book, Frame, Taken};
 use super::checks::{self, Said, Watches};
 use super::condition::Streaks;
 use super::drain::{Facts, State as DrainState, Want, maintenance};
-use super::finding::Finding;
+use super::finding::{Clear, Finding};
 use super::incident::{At, Incident, Seen, Status};
 use super::keep::Quiet;
 use super::log::Log;
@@ -103,6 +103,7 @@ impl Engine {
                 check.rebooted();
             }
             state.boot = boot.clone();
+            state.ledger.booted(now.wall, now.boottime);
         }
         let seed = id::seed(&boot);
         state.drain.restored(now, seed);
@@ -142,6 +143,7 @@ impl Engine {
     #[must_use]
     pub fn replaying(mut self) -> Self {
         self.log.replay();
+        self.state.ledger.booted(0, Duration::ZERO);
         self
     }
 
@@ -278,6 +280,9 @@ impl Engine {
                         self.out.dirty |= check.remedied(&subject, until);
                     }
                     let wall = self.now.wall;
+                    if by == Clear::GpuReset {
+                        self.state.ledger.reset(&subject.name, before);
+                    }
                     self.out.dirty |= self.book.remedied(&subject, by, before, &met, wall);
                 }
             }

@@ -354,9 +354,11 @@ impl Incident {
     }
 
     /// An operator lifted the drain that it requires. It may require one once more, by [`Incident::wants_after_lift`];
-    /// a second lift within an hour silences it. Returns whether this one does.
+    /// a second lift within an hour of the same boot silences it: Slurm ends a drain itself when a node comes up after
+    /// `scontrol reboot nextstate=resume`. Returns whether this one does.
     pub(super) fn lifted(&mut self, at: At<'_>) -> bool {
-        let twice = |lift: &Lift| at.wall.abs_diff(lift.wall) < LIFTED_TWICE.unsigned_abs();
+        let twice =
+            |lift: &Lift| lift.boot == *at.boot && at.wall.abs_diff(lift.wall) < LIFTED_TWICE.unsigned_abs();
         let is_silenced = self.lift.as_ref().is_some_and(twice)
             || !self
                 .standing()

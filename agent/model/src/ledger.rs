@@ -1,6 +1,7 @@
 //! Counted events. Kept over restarts together with the cursor of the last event.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use collectors::event::{EventBody, KernelLine, RdmaChange};
 use collectors::{Event, PciAddress, rdma};
@@ -57,9 +58,45 @@ pub struct Ledger {
     pub overruns: u64,
     /// Events not counted per series because the label limit was reached.
     pub uncounted: u64,
+    /// The wall-clock time before which Xids are over, in seconds since the epoch: the start of this boot, and the last reset of a
+    /// GPU by its label.
+    over: Over,
+}
+
+/// When Xids ended, by the wall clock in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Over {
+    boot: i64,
+    resets: BTreeMap<String, i64>,
 }
 
 impl Ledger {
+    /// Another boot: every GPU was reset. `wall` in seconds since the epoch, `since_boot` at that time.
+    pub fn booted(&mut self, wall: i64, since_boot: Duration) {
+        let since_boot = i64::try_from(since_boot.as_secs()).unwrap_or(i64::MAX);
+        // Each clock is rounded down.
+        self.over.boot = wall.saturating_sub(since_boot).saturating_sub(1);
+        self.over.resets.clear();
+    }
+
+    /// A GPU was reset after this time, in seconds since the epoch.
+    pub fn reset(&mut self, gpu: &str, wall: i64) {
+        if let Some(last) = bounded(&mut self.over.resets, gpu.to_owned(), MAX_DEVICES) {
+            *last = wall;
+        }
+    }
+
+    /// The last Xid of a GPU since this boot and since its last reset.
+    pub fn last_xid(&self, gpu: &str) -> Option<u32> {
+        let codes = self.xids.get(gpu)?.iter();
+        let reset = self.over.resets.get(gpu);
+        let is_over = |last: i64| last < self.over.boot || reset.is_some_and(|reset| last <= *reset);
+        let standing = codes.filter(|(_, count)| !is_over(count.last));
+        let (code, _) = standing.max_by_key(|(_, count)| count.last)?;
+        Some(*code)
+    }
+
     /// Counts an overrun of a watcher other than the kernel log's.
     pub fn count_lost(&mut self, collector: &str, wall: i64) {
         // The others neither number their events nor lose any.

@@ -21,7 +21,7 @@ const COLLECTOR: &str = "nvidia";
 
 const LAST_XID: header::Family<'static> = joined::gauge(
     "DCGM_FI_DEV_XID_ERRORS",
-    "Last Xid code of the GPU, 0 if none; gpu_xid_errors_total counts them.",
+    "Last Xid code of the GPU since the boot and its last reset, 0 if none; gpu_xid_errors_total counts them.",
 );
 
 const FABRIC: header::Family<'static> = joined::gauge(
@@ -65,9 +65,8 @@ pub(super) fn render(page: &Page, w: &mut Writer<'_>) {
 /// Appends the last Xid of each GPU.
 fn last_xids(page: &Page, w: &mut Writer<'_>) {
     let rows = joined::gpus(&page.snapshot, &DCGM_INFO).map(|gpu| {
-        let codes = gpu.label("gpu").and_then(|gpu| page.view.ledger.xids.get(gpu));
-        let last = codes.and_then(|codes| codes.iter().max_by_key(|(_, count)| count.last));
-        let code = last.map_or(0, |(code, _)| *code);
+        let last = gpu.label("gpu").and_then(|gpu| page.view.ledger.last_xid(gpu));
+        let code = last.unwrap_or(0);
         let labels = vec![("err_code", code.to_string()), ("err_msg", message(code))];
         (gpu, labels, Value::U64(u64::from(code)))
     });

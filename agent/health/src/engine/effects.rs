@@ -251,7 +251,8 @@ impl Engine {
         ActionId(self.state.actions)
     }
 
-    /// While the own drain is in place, every incident that requires a drain holds it.
+    /// While the own drain is in place, every incident that requires a drain holds it, and so does the one that it was written for:
+    /// the mode may have been lowered since.
     fn mark_behind(&mut self) {
         use crate::drain::State as S;
         let required = self.required();
@@ -272,7 +273,9 @@ impl Engine {
         }
         let shown = millis(self.state.drain.shown());
         for incident in &mut self.book.incidents {
-            if incident.behind || !required.contains(&incident.id) {
+            let is_standing = incident.status == super::Status::Open && incident.standing().next().is_some();
+            let is_for_it = is_standing && self.state.drain.is_kept_for(&incident.id);
+            if incident.behind || !(is_for_it || required.contains(&incident.id)) {
                 continue;
             }
             incident.behind = true;

@@ -135,7 +135,7 @@ fn trouble(device: &DeviceState, told: &DeviceValues<'_>, up: Option<bool>, view
     trouble
 }
 
-/// The Xid that names the open incident of a GPU, or the last one.
+/// The Xid that names the open incident of a GPU, or the last one since the boot and its last reset.
 fn xid_of(gpu: &str, view: &View) -> Option<String> {
     let mut open = view.incidents.iter().filter(|i| i.closed.is_none());
     let named = open.find_map(|i| {
@@ -144,11 +144,8 @@ fn xid_of(gpu: &str, view: &View) -> Option<String> {
             .strip_prefix("xid")
             .filter(|_| is_its && i.check == xid::CHECK.id)
     });
-    named.map(str::to_owned).or_else(|| {
-        let codes = view.ledger.xids.get(gpu)?;
-        let (code, _) = codes.iter().max_by_key(|(_, count)| count.last)?;
-        Some(code.to_string())
-    })
+    let last = || view.ledger.last_xid(gpu).map(|code| code.to_string());
+    named.map(str::to_owned).or_else(last)
 }
 
 #[cfg(test)]

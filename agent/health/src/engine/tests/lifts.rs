@@ -100,6 +100,21 @@ fn a_condition_drains_again_only_after_a_reading_after_the_lift() {
     assert!(sim.reason().ends_with(" again-after-lift"));
 }
 
+/// `scontrol reboot ASAP nextstate=RESUME`: Slurm ends the drain when the node registers.
+#[test]
+fn reboots_that_end_the_drain_silence_no_fault_that_is_still_there() {
+    let mut sim = Sim::expecting(GPU);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    for drains in 2..6 {
+        sim.slurm.admin_resumes();
+        sim.reboot();
+        sim.pass(120);
+        assert_eq!(sim.slurm.drains, drains);
+        assert!(sim.slurm.is_drained());
+    }
+}
+
 #[test]
 fn an_operators_own_drain_that_ends_is_followed_by_ours_within_2_s() {
     let mut sim = Sim::new(Mode::Drain);

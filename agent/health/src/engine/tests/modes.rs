@@ -4,9 +4,9 @@ use collectors::EventBody;
 use collectors::event::Recovery;
 
 use super::sim::*;
-use crate::Mode;
 use crate::checks::Version;
 use crate::policy::Policy;
+use crate::{Mode, OrderVerb};
 
 #[test]
 fn observe_counts_what_it_would_have_done() {
@@ -77,6 +77,22 @@ fn a_check_younger_than_the_baseline_observes() {
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 0);
     assert_eq!(sim.policy().baseline, Version(0, 0, 9));
+}
+
+#[test]
+fn a_drain_that_was_being_written_when_the_mode_was_lowered_stands_for_its_incident() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.mode_in_flight = Some(Mode::Observe);
+    sim.xid(79);
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+    let view = sim.engine.view();
+    let why = &view.drain.why;
+    assert!(why.starts_with("nodewarden:xid "), "not repaired: {why}");
+    let id = view.incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(60);
+    assert!(!sim.slurm.is_drained(), "a person ends it");
 }
 
 #[test]

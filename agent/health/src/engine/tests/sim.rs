@@ -81,6 +81,8 @@ pub(super) struct Sim {
     pub(super) by_root: bool,
     /// The time from an act to its answer.
     pub(super) answer_after: Duration,
+    /// The mode that is put in force during the next act.
+    pub(super) mode_in_flight: Option<Mode>,
 }
 
 impl Sim {
@@ -145,6 +147,7 @@ impl Sim {
             ordered: false,
             by_root: false,
             answer_after: Duration::ZERO,
+            mode_in_flight: None,
         };
         sim.tick();
         sim.log_is_read();
@@ -235,7 +238,13 @@ impl Sim {
                     }
                     let outcome = self.slurm.act(&action);
                     self.sleep_until(self.now.boottime + self.answer_after);
-                    self.done(id, &outcome)
+                    let mut effects = Vec::new();
+                    if let Some(mode) = self.mode_in_flight.take() {
+                        self.config.mode = mode;
+                        effects = self.engine.set_policy(self.now, self.policy());
+                    }
+                    effects.extend(self.done(id, &outcome));
+                    effects
                 }
                 Effect::Answer(answer) => {
                     self.answers.push(answer);
