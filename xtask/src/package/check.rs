@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -193,8 +194,10 @@ impl Place<'_> {
             fs::remove_dir_all(self.root.join("etc/nodewarden"))?;
             fs::remove_dir_all(&state)?;
         } else {
-            fs::remove_file(&drop_in)?;
+            self.comes_back(first)?;
             self.purge()?;
+            // It was a mount: empty, or this fails.
+            fs::remove_dir(&state)?;
         }
         let left: Vec<PathBuf> = self.paths()?.difference(&before).cloned().collect();
         ensure!(left.is_empty(), "left behind: {left:?}");
@@ -273,8 +276,41 @@ impl Place<'_> {
         }
     }
 
+    /// The package after its removal: the service is started again. No systemd runs in the root, so programs in its place
+    /// write down the calls.
+    fn comes_back(&self, file: &Path) -> Result<()> {
+        let own = self.root.join(OWN);
+        for name in ["deb-systemd-invoke", "systemctl"] {
+            let stand_in = own.join(name);
+            fs::write(
+                &stand_in,
+                format!("#!/bin/sh\necho {name} \"$@\" >> /{OWN}/calls\n"),
+            )?;
+            fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755))?;
+        }
+        let booted = self.root.join("run/systemd/system");
+        fs::create_dir_all(&booted)?;
+        let name = file.file_name().context("a package without a name")?;
+        let path = format!("PATH=/{OWN}:/usr/sbin:/usr/bin:/sbin:/bin");
+        let mut dpkg = self.within(&["env", &path, "dpkg", "--force-confold", "-i"]);
+        cmd::run(dpkg.arg(Path::new("/").join(OWN).join(name)))?;
+        self.complete()?;
+        let calls = fs::read_to_string(own.join("calls"))?;
+        ensure!(
+            calls.contains("deb-systemd-invoke restart nodewarden.service\n"),
+            "installed again after a removal, the service is not started: {calls}"
+        );
+        fs::remove_dir(&booted)?;
+        // Another package may keep files there.
+        fs::remove_dir(self.root.join("run/systemd")).ok();
+        Ok(())
+    }
+
+    /// With a state directory that is a mount, as on a diskless node.
     fn purge(&self) -> Result<()> {
-        cmd::run(&mut self.within(&["dpkg", "-P", "nodewarden"]))
+        let state = "\"$0/var/lib/nodewarden\"";
+        let exec = format!("mount --bind {state} {state} && exec chroot \"$0\" \"$@\"");
+        cmd::run(self.with_proc(&exec).args(["dpkg", "-P", "nodewarden"]))
     }
 
     /// This machine's rpm. The scripts run in the root.
