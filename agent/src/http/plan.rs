@@ -1,6 +1,7 @@
 //! From `listen` to listeners: existing addresses are bound at once, missing ones later. Only the daemon's start and
 //! the thread `listen` run this code: listing interfaces may block in the kernel, and the server must not.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
@@ -13,6 +14,10 @@ use sys::interfaces::{self, Local};
 
 /// The first and the longest wait.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+
+/// Most addresses bound for networks and interfaces together. kube-proxy in IPVS mode and balancers give a node
+/// thousands, and each would hold a descriptor.
+const MOST: usize = 64;
 
 /// The entries of `listen` and their listeners.
 #[derive(Debug)]
@@ -113,14 +118,26 @@ impl ListenPlan {
             }
             wanted.extend(found);
         }
-        wanted.retain(|a| !self.served.iter().any(|s| s == a || covers(*s, *a)));
         // Two entries may name the same address.
-        let all = wanted.clone();
-        let mut at = 0;
+        let mut seen = HashSet::new();
+        wanted.retain(|a| seen.insert(*a));
+        let wildcards = wanted.iter().chain(&self.served);
+        let wildcards: Vec<SocketAddr> = wildcards.filter(|a| a.ip().is_unspecified()).copied().collect();
+        wanted.retain(|a| !self.served.contains(a) && !wildcards.iter().any(|s| covers(*s, *a)));
+        // Those that are bound first: the limit closes none of them.
+        wanted.sort_by_key(|a| !self.bound.iter().any(|(asked, _)| asked == a));
+        let mut found = 0;
         wanted.retain(|a| {
-            at += 1;
-            !all.iter().take(at - 1).any(|b| a == b) && !all.iter().any(|b| covers(*b, *a))
+            let is_fixed = self.entries.contains(&Listen::Address(*a));
+            found += usize::from(!is_fixed);
+            is_fixed || found <= MOST
         });
+        if found > MOST {
+            missing.push(format!(
+                "networks and interfaces have more than {MOST} addresses, only {MOST} of them are bound: name a \
+                 smaller network or single addresses"
+            ));
+        }
         if local.is_some() {
             self.bound.retain(|(asked, actual)| {
                 let stays = wanted.contains(asked);
@@ -289,6 +306,33 @@ mod tests {
         plan.list = nothing;
         let gone = plan.look(true).unwrap();
         assert_eq!(gone.closed, [changes.opened[0].local_addr().unwrap()]);
+    }
+
+    #[test]
+    fn a_network_of_many_addresses_is_bound_up_to_a_limit() {
+        fn addresses(hosts: std::ops::Range<u16>) -> Vec<Local> {
+            let of = |host: u16| local("lo", &format!("127.7.{}.{}:0", host >> 8, host & 0xff));
+            hosts.map(of).collect()
+        }
+        fn few() -> io::Result<Vec<Local>> {
+            Ok(addresses(1000..1002))
+        }
+        fn many() -> io::Result<Vec<Local>> {
+            Ok(addresses(1..1502))
+        }
+        let mut plan = ListenPlan::new(&["127.0.0.0/8:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()]);
+        plan.list = few;
+        assert_eq!(plan.first(true).unwrap().len(), 3);
+        assert!(plan.said.is_none());
+        plan.list = many;
+        let changes = plan.look(true).unwrap();
+        assert_eq!((changes.opened.len(), changes.closed.len()), (MOST - 2, 0));
+        assert!(plan.said.as_ref().unwrap().contains("only 64 of them are bound"));
+        let again = plan.look(true).unwrap();
+        assert_eq!((again.opened.len(), again.closed.len()), (0, 0));
+        plan.list = few;
+        assert_eq!(plan.look(true).unwrap().closed.len(), MOST - 2);
+        assert!(plan.said.is_none());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use nix::net::if_::InterfaceFlags;
+
 /// An address and the interface that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
@@ -12,7 +14,7 @@ pub struct Local {
     pub address: SocketAddr,
 }
 
-/// Every IPv4 and IPv6 address that an interface has. May wait for the kernel's lock on network configuration: not for
+/// Every IPv4 and IPv6 address of an interface that is up. May wait for the kernel's lock on network configuration: not for
 /// a thread that serves.
 ///
 /// # Errors
@@ -20,6 +22,8 @@ pub struct Local {
 pub fn addresses() -> io::Result<Vec<Local>> {
     let found = nix::ifaddrs::getifaddrs()?;
     Ok(found
+        // One that is down gets no packets: kube-proxy keeps the addresses of all services on such a one.
+        .filter(|entry| is_in_use(entry.flags))
         .filter_map(|entry| {
             let storage = entry.address?;
             let address = if let Some(v4) = storage.as_sockaddr_in() {
@@ -36,9 +40,23 @@ pub fn addresses() -> io::Result<Vec<Local>> {
         .collect())
 }
 
+/// A new network namespace has its loopback down.
+fn is_in_use(flags: InterfaceFlags) -> bool {
+    flags.intersects(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_LOOPBACK)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interfaces_that_are_down_are_not_in_use() {
+        assert!(is_in_use(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING));
+        assert!(is_in_use(InterfaceFlags::IFF_LOOPBACK));
+        assert!(!is_in_use(
+            InterfaceFlags::IFF_NOARP | InterfaceFlags::IFF_BROADCAST
+        ));
+    }
 
     #[test]
     fn loopback_is_there() {
