@@ -4,7 +4,7 @@
 //! remove or replace root's (locks, slots). What root believes lies in folders of root's inside them ([`own`]). Whatever
 //! else has the name of one is renamed, so that no other user can block it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{
@@ -51,6 +51,25 @@ const OWN: &str = "parent";
 const JOBS: &str = collectors::slurm::hook::FOLDER;
 /// The folder of the output of commands of GPFS.
 const GPFS: &str = collectors::gpfs::commands::FOLDER;
+/// The folder of lock slots.
+const SLOTS: &str = "slots";
+/// What nodewarden creates in a state or run directory: a new file needs a row.
+const NAMES: &[&str] = &[
+    LOCK,
+    OWN,
+    // Of the state directory.
+    "state.json",
+    "audit.jsonl",
+    "jobs.jsonl",
+    "own-drain",
+    // Of the run directory.
+    JOBS,
+    GPFS,
+    SLOTS,
+    "verdict",
+    "jobs.json",
+    "control.sock",
+];
 
 fn at(path: &Path) -> impl Fn(io::Error) -> DirError {
     let path = path.to_owned();
@@ -92,8 +111,10 @@ fn find(path: &Path, daemons: &[u32]) -> Result<Metadata, DirError> {
         let what = format!("expected a folder of uid {own}, found uid {}", found.uid());
         return Err(at(path)(io::Error::new(io::ErrorKind::PermissionDenied, what)));
     }
-    if !is_ours(path).map_err(at(path))? {
-        let what = "contains foreign files: choose a folder that is empty or was created by nodewarden";
+    if let Some(name) = foreign(path).map_err(at(path))? {
+        let what = format!(
+            "contains foreign files, such as {name:?}: choose a folder that is empty or was created by nodewarden"
+        );
         return Err(at(path)(io::Error::new(io::ErrorKind::AlreadyExists, what)));
     }
     Ok(found)
@@ -111,20 +132,41 @@ fn adjust(path: &Path, found: &Metadata, mode: u32, gid: u32) -> Result<(), DirE
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(at(path))
 }
 
-/// Whether a folder may be taken: it is empty but for records of prologs, or has an instance's lock. A mistyped
-/// `--run-dir /run` must not be taken over.
-fn is_ours(path: &Path) -> io::Result<bool> {
+/// A file because of which a folder may not be taken. It has only what nodewarden creates, or an instance's lock beside
+/// other files. A mistyped `--run-dir /run` must not be taken over; a removed lock must not cost the record.
+fn foreign(path: &Path) -> io::Result<Option<OsString>> {
     let is_disk = path.metadata()?.dev() != path.join("..").metadata()?.dev();
-    let mut entries = fs::read_dir(path)?;
-    let is_known = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|e| is_known(&e.file_name(), is_disk));
-    let is_file = |lock: &Path| fs::symlink_metadata(lock).is_ok_and(|found| found.is_file());
-    Ok(entries.all(is_known) || is_file(&path.join(LOCK)))
+    if fs::symlink_metadata(path.join(LOCK)).is_ok_and(|lock| lock.is_file()) {
+        return Ok(None);
+    }
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if !is_known(&name, is_disk) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
-/// Whether a new run or state directory may contain this. `is_disk`: it is the root of a filesystem, which mkfs(8) may
+/// Whether a run or state directory may contain this. `is_disk`: it is the root of a filesystem, which mkfs(8) may
 /// have left a folder in.
 fn is_known(name: &OsStr, is_disk: bool) -> bool {
-    name == JOBS || (is_disk && name == "lost+found")
+    is_own_name(name) || (is_disk && name == "lost+found")
+}
+
+/// Whether nodewarden creates files of this name in a run or state directory. Also `.NAME.new`, which is being written,
+/// `NAME.bad-TIME`, which was set aside, and `NAME.1` with older lines.
+pub fn is_own_name(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let written = name.strip_prefix('.').and_then(|n| n.strip_suffix(".new"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    NAMES.iter().any(|own| {
+        written == Some(own)
+            || name.strip_prefix(own).is_some_and(|rest| {
+                let number = rest.strip_prefix(".bad-").or_else(|| rest.strip_prefix('.'));
+                rest.is_empty() || number.is_some_and(is_number)
+            })
+    })
 }
 
 /// Creates a folder of this user inside a run or state directory, or takes an existing one, that only this user may write
@@ -276,7 +318,7 @@ fn report_own(dir: &Path) {
 /// # Errors
 /// When it cannot be created.
 pub fn slots(run: &Path) -> Result<PathBuf, DirError> {
-    let slots = run.join("slots");
+    let slots = run.join(SLOTS);
     folder(&slots, 0o700)?;
     Ok(slots)
 }

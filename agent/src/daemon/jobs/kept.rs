@@ -135,6 +135,14 @@ pub fn restore(run_dir: &Path, boot: &BootId) -> Book {
 mod tests {
     use super::*;
 
+    /// Otherwise a directory whose lock was removed is refused.
+    #[test]
+    fn the_directories_know_these_files() {
+        for path in [lines_path(Path::new("/d")), book_path(Path::new("/d"))] {
+            assert!(sys::dirs::is_own_name(path.file_name().unwrap()), "{path:?}");
+        }
+    }
+
     fn line(job: u32) -> Line {
         Line {
             job: job.to_string(),

@@ -182,7 +182,42 @@ fn a_filesystem_of_its_own_may_have_its_folder_of_lost_files() {
     assert!(known("lost+found", true) && !known("lost+found", false) && !known("home", true));
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("lost+found")).unwrap();
-    assert!(!is_ours(dir.path()).unwrap(), "made by hand");
+    assert_eq!(
+        foreign(dir.path()).unwrap().unwrap(),
+        "lost+found",
+        "made by hand"
+    );
+}
+
+/// People delete a lock that looks stale. The record behind it has the node's incidents.
+#[test]
+fn a_directory_without_its_lock_is_taken_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join(LOCK);
+    let take = || take_state(dir.path(), DAEMON_UID, DAEMON_UID);
+    drop(take().unwrap());
+    for name in [
+        "state.json",
+        ".state.json.new",
+        "state.json.bad-17",
+        "audit.jsonl.2",
+    ] {
+        fs::write(dir.path().join(name), "{}").unwrap();
+    }
+    fs::remove_file(&lock).unwrap();
+    drop(take().unwrap());
+    fs::remove_file(&lock).unwrap();
+    fifo(&lock);
+    drop(take().unwrap());
+    fs::remove_file(&lock).unwrap();
+    fs::create_dir(&lock).unwrap();
+    drop(take().unwrap());
+    assert!(lock.is_file());
+    assert_eq!(aside(dir.path(), LOCK), 2);
+    fs::remove_file(&lock).unwrap();
+    fs::write(dir.path().join("state.json.copy"), "").unwrap();
+    let refused = take().unwrap_err().to_string();
+    assert!(refused.contains("such as \"state.json.copy\""), "{refused}");
 }
 
 /// A call on a path that does not exist would fail.
