@@ -91,7 +91,8 @@ fn judge_file(path: &Path, boot: &str, now: impl FnOnce() -> Duration) -> Judged
         Ok(Some(text)) => judge(&text, boot, now()),
         Ok(None) => {
             let text = format!(
-                "no verdict: {} does not exist; is the daemon running? (systemctl start nodewarden)",
+                "no verdict: {} does not exist; the daemon is down or its run directory is full (systemctl status \
+                 nodewarden; df /run)",
                 path.display()
             );
             Judged::unknown(text)
@@ -195,7 +196,8 @@ pub(super) fn judge(text: &str, boot: &str, now: Duration) -> Judged {
     let age = seconds(now - verdict.at_ms);
     if now > verdict.valid_until_ms {
         return Judged::unknown(format!(
-            "the last verdict has expired, the daemon is down or stuck (age {age}s; journalctl -u nodewarden)"
+            "the last verdict has expired, the daemon is down or stuck, or its run directory is read-only (age {age}s; \
+             journalctl -u nodewarden)"
         ));
     }
     Judged {

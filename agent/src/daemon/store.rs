@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::{io, thread};
 
 use health::Record;
-use sys::store;
+use sys::{files, store};
 
 /// A record's fate.
 #[derive(Debug)]
@@ -53,6 +53,12 @@ pub fn start(
     Ok(to)
 }
 
+/// Writes the verdict. Where the folder is full, the one before must go: it would be believed until it expires, and a
+/// missing one is unknown.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    store::replace(path, text.as_bytes(), 0o644, false).inspect_err(|_| sys::ignore(files::remove(path)))
+}
+
 /// The verdict that is to be published next; a newer one takes the place of one that still waits.
 #[derive(Debug, Default)]
 struct PendingVerdict {
@@ -83,7 +89,7 @@ impl Publisher {
                     }
                 };
                 drop(line);
-                let result = store::replace(&path, text.as_bytes(), 0o644, false);
+                let result = put(&path, &text);
                 if let Err(e) = &result
                     && !failed
                 {
@@ -99,5 +105,45 @@ impl Publisher {
     pub fn publish(&self, line: String) {
         *self.0.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
         self.0.filled.notify_one();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests read and block files")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::daemon::audit::trail_path;
+    use crate::http::control::SOCKET;
+
+    #[test]
+    fn a_verdict_that_cannot_be_written_does_not_leave_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = verdict_path(dir.path());
+        put(&path, "healthy").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "healthy");
+        // As in a full folder: no new file, and an old one can be removed.
+        let block = dir.path().join(".verdict.new");
+        fs::create_dir(&block).unwrap();
+        put(&path, "unhealthy").unwrap_err();
+        assert!(!path.exists());
+        fs::remove_dir(&block).unwrap();
+        put(&path, "unhealthy").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "unhealthy");
+    }
+
+    /// Otherwise a directory whose lock was removed is refused.
+    #[test]
+    fn the_directories_know_the_files_of_the_daemon() {
+        let dir = Path::new("/d");
+        for path in [
+            record_path(dir),
+            verdict_path(dir),
+            trail_path(dir),
+            dir.join(SOCKET),
+        ] {
+            assert!(sys::dirs::is_own_name(path.file_name().unwrap()), "{path:?}");
+        }
     }
 }
