@@ -51,6 +51,10 @@ pub fn all_metrics() -> impl Iterator<Item = &'static collectors::Metric> {
 pub struct OwnFacts {
     /// Whether the last reload was refused.
     pub config_error: bool,
+    /// Whether `listen` has changed since the start: that needs a restart.
+    pub restart_needed: bool,
+    /// Whether the state directory could not be used at the start.
+    pub state_unused: bool,
     /// Whether the file of `web_config_file` has changed and is not in force. `None`: there is no such file.
     pub web_config_error: Option<bool>,
     /// `health.mode` in force.

@@ -724,9 +724,11 @@ impl Daemon {
         if error.is_some() {
             return;
         }
-        if loaded.config.listen != self.listen {
+        let is_elsewhere = loaded.config.listen != self.listen;
+        if is_elsewhere {
             tracing::warn!("listen: the new addresses need a restart");
         }
+        self.facts.restart_needed = is_elsewhere;
         match loaded.policy() {
             Ok(policy) => {
                 sys::log::set_level(&loaded.config.log_level);

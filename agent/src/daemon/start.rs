@@ -82,6 +82,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch fit")]
     let facts = OwnFacts {
         config_error: init.config_error.is_some(),
+        state_unused: init.state_dir.is_none(),
         web_config_error: web.as_ref().map(|_| false),
         started: jiff::Timestamp::now().as_millisecond() as f64 / 1000.0,
         mode: init.loaded.config.health.mode,

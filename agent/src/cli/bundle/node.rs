@@ -35,6 +35,8 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
         "version": word(&status.version),
         "started": status.started,
         "config_error": status.config_error,
+        "restart_needed": status.restart_needed,
+        "state_unused": status.state_unused,
         "mode": status.mode.word(),
         "verdict": {
             "health": view.verdict.health.word(),

@@ -79,6 +79,15 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
             "the last reload failed, the previous configuration is in force; see `nodewarden config check`";
         line("configuration", Paint::Bad, text.to_owned());
     }
+    if status.restart_needed {
+        let text = "changed: the new addresses need `systemctl restart nodewarden`";
+        line("listen", Paint::Doubt, text.to_owned());
+    }
+    if status.state_unused {
+        let text = "the state directory is not used: incidents from before the start are missing; the log of the start \
+                    has the reason";
+        line("state", Paint::Bad, text.to_owned());
+    }
     table.shown(0, screen)
 }
 

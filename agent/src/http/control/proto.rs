@@ -101,6 +101,10 @@ pub struct NodeStatus {
     pub started: f64,
     /// Whether the last reload of the configuration failed.
     pub config_error: bool,
+    /// Whether `listen` has changed since the start: that needs a restart.
+    pub restart_needed: bool,
+    /// Whether the state directory could not be used at the start.
+    pub state_unused: bool,
     /// `health.mode` in force.
     pub mode: Mode,
     /// The engine.
@@ -202,6 +206,8 @@ impl NodeStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: page.facts.started,
             config_error: page.facts.config_error,
+            restart_needed: page.facts.restart_needed,
+            state_unused: page.facts.state_unused,
             mode: page.facts.mode,
             view: View::clone(&page.view),
             gpus: super::gpus::of(snapshot, &page.view),

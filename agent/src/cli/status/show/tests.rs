@@ -124,6 +124,8 @@ fn a_drain_says_why_since_when_and_whether_it_is_recorded() {
         guard: None,
     };
     status.config_error = true;
+    status.restart_needed = true;
+    status.state_unused = true;
     let text = show(&status, NOW, &PLAIN);
     for part in [
         "drained: by us",
@@ -131,6 +133,8 @@ fn a_drain_says_why_since_when_and_whether_it_is_recorded() {
         &screen::time(1_700_000_000),
         "never lifted automatically",
         "the last reload failed",
+        "the new addresses need `systemctl restart nodewarden`",
+        "the state directory is not used",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
