@@ -415,11 +415,10 @@ impl Parent {
 
     fn reloaded(&mut self, source: Origin, loaded: Result<(Loaded, Option<WebConfig>), String>) {
         self.reloading = false;
+        let mut is_new_web = false;
         let error = match loaded {
             Ok((loaded, web)) => {
-                if self.web.configure(loaded.config.web_config_file.clone(), web) {
-                    self.send_web();
-                }
+                is_new_web = self.web.configure(loaded.config.web_config_file.clone(), web);
                 sys::log::set_level(&loaded.config.log_level);
                 self.act.configure(loaded.config.slurm.clone());
                 self.checks.configure(&loaded.config.health_commands);
@@ -443,6 +442,10 @@ impl Parent {
                 },
                 None,
             );
+        }
+        // After the addresses for which it was made.
+        if is_new_web {
+            self.send_web();
         }
         self.checks.states().for_each(|state| self.report_check(state));
         self.service.reloaded(self.setup.loaded.config.health.mode);

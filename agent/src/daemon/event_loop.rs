@@ -20,7 +20,7 @@ use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::release::Releases;
 use super::store::Publisher;
-use super::web;
+use super::web::WebAccess;
 use crate::config::Listen;
 use crate::config::Loaded;
 use crate::web::Gate;
@@ -103,7 +103,7 @@ pub struct Daemon {
     journal: Journal,
     boot: BootId,
     listen: Vec<Listen>,
-    gate: Gate,
+    web: WebAccess,
     parent_gone: bool,
     /// Interval of heartbeats to the parent.
     heartbeat: Duration,
@@ -218,7 +218,7 @@ impl Daemon {
             journal: Journal::default(),
             boot: parts.boot,
             listen: parts.listen,
-            gate: parts.gate,
+            web: WebAccess::new(parts.gate),
             parent_gone: false,
             heartbeat: parts.heartbeat,
             next_alive: Duration::ZERO,
@@ -651,7 +651,7 @@ impl Daemon {
         match packet {
             ToDaemon::Init(_) | ToDaemon::Socket => tracing::error!("protocol error: second start packet"),
             ToDaemon::Web(found) => {
-                self.facts.web_config_error = web::change(&self.gate, found.as_deref()).map(|taken| !taken);
+                self.facts.web_config_error = self.web.change(found);
                 self.changed = true;
             }
             ToDaemon::WebRejected => {
@@ -729,6 +729,7 @@ impl Daemon {
             tracing::warn!("listen: the new addresses need a restart");
         }
         self.facts.restart_needed = is_elsewhere;
+        self.web.listens_elsewhere(is_elsewhere);
         match loaded.policy() {
             Ok(policy) => {
                 sys::log::set_level(&loaded.config.log_level);

@@ -15,6 +15,8 @@ pub struct Access {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) users: Option<Arc<Users>>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// A client without a certificate is refused.
+    needs_certificate: bool,
 }
 
 impl Access {
@@ -37,6 +39,7 @@ impl Access {
             tls: tls.map(Arc::new),
             users,
             headers: web.headers.iter().map(header).collect::<Result<_, _>>()?,
+            needs_certificate: web.tls.as_ref().is_some_and(|tls| tls.client_auth.is_required()),
         })
     }
 
@@ -49,6 +52,13 @@ impl Access {
     pub fn describe(&self) -> String {
         let users = if self.users.is_some() { "with" } else { "without" };
         format!("{}, {users} authentication", self.scheme())
+    }
+
+    /// Whether it lacks TLS, authentication or client certificates that `other` has.
+    pub fn is_weaker_than(&self, other: &Self) -> bool {
+        (other.tls.is_some() && self.tls.is_none())
+            || (other.users.is_some() && self.users.is_none())
+            || (other.needs_certificate && !self.needs_certificate)
     }
 
     /// Whether passwords are sent without encryption.
@@ -65,6 +75,11 @@ impl Gate {
     /// With this access.
     pub fn new(access: Access) -> Self {
         Self(watch::Sender::new(Arc::new(access)))
+    }
+
+    /// The access in force.
+    pub fn current(&self) -> Arc<Access> {
+        Arc::clone(&self.0.borrow())
     }
 
     /// The access from now on. Open connections end with the request that they answer. Unchanged users keep what is known of
