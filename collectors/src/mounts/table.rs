@@ -61,23 +61,33 @@ fn mounts(text: &str) -> Vec<Mount> {
     // The root of a node that runs from its initramfs is in itself, and hides nothing.
     let inner = all.iter().filter(|m| m.pid != m.mnt_id);
     let points: BTreeSet<(i32, &Path)> = inner.map(|m| (m.pid, m.mount_point.as_path())).collect();
-    let is_hidden = |mount: &MountInfo| {
-        let mut at = mount;
-        for _ in 0..all.len() {
-            let mut above = at.mount_point.ancestors().skip(1);
-            if above.any(|folder| points.contains(&(at.pid, folder))) {
-                return true;
-            }
-            match place.get(&at.pid).filter(|below| below.mnt_id != at.mnt_id) {
-                Some(below) => at = below,
-                None => return false,
-            }
-        }
-        false
+    let is_below = |mount: &MountInfo| {
+        let mut above = mount.mount_point.ancestors().skip(1);
+        above.any(|folder| points.contains(&(mount.pid, folder)))
     };
-    let hidden: BTreeSet<i32> = all.iter().filter(|m| is_hidden(m)).map(|m| m.mnt_id).collect();
+    // Each mount is looked at once, however many are in one another.
+    let mut hidden: BTreeMap<i32, bool> = BTreeMap::new();
+    for mount in &all {
+        let (mut chain, mut at) = (Vec::new(), mount);
+        let is_hidden = loop {
+            if let Some(known) = hidden.get(&at.mnt_id) {
+                break *known;
+            }
+            chain.push(at.mnt_id);
+            if is_below(at) {
+                break true;
+            }
+            // For a chain that ends in itself.
+            hidden.insert(at.mnt_id, false);
+            match place.get(&at.pid) {
+                Some(outer) => at = outer,
+                None => break false,
+            }
+        };
+        hidden.extend(chain.into_iter().map(|id| (id, is_hidden)));
+    }
     all.into_iter()
-        .filter(|mount| !covered.contains(&mount.mnt_id) && !hidden.contains(&mount.mnt_id))
+        .filter(|mount| !covered.contains(&mount.mnt_id) && hidden.get(&mount.mnt_id) != Some(&true))
         .map(|info| Mount {
             device: info.majmin.clone(),
             root: info.root.clone(),
@@ -210,6 +220,23 @@ mod tests {
         let deep = "90 2 0:64 / /data/deep rw - nfs4 nas:/deep rw";
         let above = "91 2 0:65 / /data rw - nfs4 nas:/data rw";
         assert_eq!(points(&[root, deep, above]), ["/data"]);
+    }
+
+    /// In a time that grows with their number: their square would take minutes.
+    #[test]
+    fn mounts_on_top_of_one_another_are_one() {
+        let stack = (100..60_100).map(|n| format!("{n} {} 0:{n} / /home rw - nfs4 nas:/{n} rw\n", n - 1));
+        let text: String = stack.collect();
+        let all = filesystems(&text, "", &[]);
+        let sources: Vec<&str> = all.iter().map(|f| f.source.as_str()).collect();
+        assert_eq!(sources, ["nas:/60099"]);
+    }
+
+    #[test]
+    fn mounts_that_name_one_another_hide_nothing() {
+        let text = "7 8 0:7 / /a rw - nfs4 nas:/a rw\n8 7 0:8 / /b rw - nfs4 nas:/b rw";
+        let points: Vec<String> = found(text).into_iter().map(|(point, ..)| point).collect();
+        assert_eq!(points, ["/a", "/b"]);
     }
 
     #[test]
