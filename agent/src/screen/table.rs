@@ -8,6 +8,13 @@ const GAP: usize = 2;
 /// What the last column gets at least, and then the others are cut.
 const LAST: usize = 20;
 
+/// Columns of numbers or single words up to this width are cut only if the screen has no room for them: a cut id or number looks like another
+/// one.
+const WHOLE: usize = 24;
+
+/// What a column is cut to before those are.
+const LEAST: usize = 8;
+
 /// One cell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
@@ -75,17 +82,26 @@ impl Table {
     pub(crate) fn shown(&self, indent: usize, screen: &Screen) -> String {
         let mut widths: Vec<usize> = Vec::new();
         let mut right: Vec<bool> = Vec::new();
+        let mut words: Vec<bool> = Vec::new();
         for (at, cell) in self.rows.iter().flat_map(|r| r.iter().enumerate()) {
             widths.resize(widths.len().max(at + 1), 0);
             right.resize(right.len().max(at + 1), false);
-            if let (Some(width), Some(right)) = (widths.get_mut(at), right.get_mut(at)) {
+            words.resize(words.len().max(at + 1), true);
+            if let (Some(width), Some(right), Some(words)) =
+                (widths.get_mut(at), right.get_mut(at), words.get_mut(at))
+            {
                 *width = columns(&cell.text).max(*width);
                 *right |= cell.right;
+                *words &= !cell.text.contains(' ');
             }
         }
         let room = screen.width.saturating_sub(indent);
         let last = widths.pop().unwrap_or_default();
-        shrink(&mut widths, room.saturating_sub(last.min(LAST)));
+        let kinds = widths.iter().zip(&right).zip(&words);
+        let whole: Vec<bool> = kinds
+            .map(|((width, right), words)| *width <= WHOLE && (*right || *words))
+            .collect();
+        shrink(&mut widths, &whole, room.saturating_sub(last.min(LAST)));
         let used: usize = widths.iter().map(|w| w + GAP).sum();
         let last_room = room.saturating_sub(used).max(1);
 
@@ -116,13 +132,17 @@ impl Table {
     }
 }
 
-/// Takes from the widest until all of them fit.
-fn shrink(widths: &mut [usize], room: usize) {
-    while widths.iter().map(|w| w + GAP).sum::<usize>() > room {
-        let Some(widest) = widths.iter_mut().max().filter(|w| **w > 1) else {
-            return;
-        };
-        *widest -= 1;
+/// Takes from the widest until all of them fit: first from text, then from those that should stay whole.
+fn shrink(widths: &mut [usize], whole: &[bool], room: usize) {
+    for (is_forced, least) in [(false, LEAST), (true, 1)] {
+        while widths.iter().map(|w| w + GAP).sum::<usize>() > room {
+            let mut some = widths.iter_mut().zip(whole);
+            let text = some
+                .by_ref()
+                .filter(|(w, whole)| (is_forced || !**whole) && **w > least);
+            let Some((widest, _)) = text.max() else { break };
+            *widest -= 1;
+        }
     }
 }
 
@@ -167,6 +187,23 @@ mod tests {
             let rows: &[&[&str]] = &[&[&long, &long, &long, &long], &[&wide, "a b", "c", &long]];
             let text = table(rows).shown(4, &screen);
             assert!(text.lines().all(|l| columns(l) <= width), "{width}\n{text}");
+        }
+    }
+
+    #[test]
+    fn ids_and_numbers_stay_whole_beside_text() {
+        let narrow = Screen { width: 60, ..PLAIN };
+        let text = "a name of a job that is long, with blanks";
+        let mut table = Table::headed(["job", "name", "user", "count", "detail"]);
+        for job in ["4711001", "4711002"] {
+            let count = Cell::number(Some(1_234_567));
+            let [job, text, user] = [job, text, "anna"].map(Cell::new);
+            table.row(vec![job, text.clone(), user, count, text]);
+        }
+        let shown = table.shown(0, &narrow);
+        assert!(shown.lines().all(|l| columns(l) <= 60), "{shown}");
+        for whole in ["4711001  a ", "4711002  a ", "...  anna  1234567  a name"] {
+            assert!(shown.contains(whole), "{whole}: {shown}");
         }
     }
 

@@ -55,7 +55,12 @@ pub(crate) fn cut(text: &str, room: usize) -> String {
     if columns(&clean) <= room {
         return clean;
     }
-    let mark = if room > 6 { "..." } else { "" };
+    let mark = match room {
+        0 => "",
+        // As in sacct(1).
+        1..=6 => "+",
+        _ => "...",
+    };
     let mut out = String::new();
     let mut left = room.saturating_sub(mark.len());
     for c in clean.chars() {
@@ -109,7 +114,11 @@ mod tests {
     fn wide_characters_take_two_columns() {
         assert_eq!(columns("ab節点"), 6);
         assert_eq!(cut("節点節点節点", 9), "節点節...");
-        assert_eq!(cut("節点", 3), "節");
+        assert_eq!(cut("節点", 3), "節+");
+        assert_eq!(
+            (cut("4711001", 5), cut("ab", 1)),
+            ("4711+".to_owned(), "+".to_owned())
+        );
     }
 
     #[test]
