@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::cluster::Cluster;
 use super::screen;
 use crate::config::{Config, DEFAULT_FILE, Read, keys, nhc, render_default};
+use crate::http::without_address;
 use crate::web;
 use collectors::settings::duration;
 use collectors::sys::root;
@@ -46,7 +47,8 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                     return Ok(ExitCode::FAILURE);
                 }
                 let config = &read.loaded.config;
-                let (missing, slots) = (missing_programs(config), try_slot(config));
+                let missing = missing_addresses(config) + &missing_programs(config);
+                let slots = try_slot(config);
                 Ok(screen::tell(
                     &format!("{}{missing}{slots}", summary(&read)),
                     ExitCode::SUCCESS,
@@ -92,6 +94,18 @@ fn missing_programs(config: &Config) -> String {
         Some(format!("warning: {key}: {why}\n"))
     };
     programs.into_iter().filter_map(warning).collect()
+}
+
+/// A warning for each interface and network of `listen` without an address here. No error, as above: it may come later.
+fn missing_addresses(config: &Config) -> String {
+    let missing = match without_address(&config.listen) {
+        Ok(missing) => missing,
+        Err(error) => vec![format!("cannot list interfaces: {error}")],
+    };
+    missing
+        .iter()
+        .map(|why| format!("warning: listen: {why}\n"))
+        .collect()
 }
 
 /// Creates and deletes a reservation as drains need it, where drains are on: a missing permission is known before the
@@ -217,6 +231,18 @@ mod tests {
             missing_programs(&read.loaded.config),
             "warning: commands.gone.command: /opt/site/check-gone does not exist on this node\n\
              warning: slurm.scontrol: /opt/slurm/bin/no-scontrol does not exist on this node\n"
+        );
+    }
+
+    #[test]
+    fn entries_of_listen_without_an_address_are_named() {
+        let set = "listen=[\"127.0.0.1:1\", \"127.0.0.0/8:1\", \"no-such-host:1\", \"255.255.255.255/32:1\"]"
+            .to_owned();
+        let read = crate::config::read(Some(Path::new("/dev/null")), &[set]).unwrap();
+        assert_eq!(
+            missing_addresses(&read.loaded.config),
+            "warning: listen: no-such-host:1: no interface no-such-host with an address; host names are not resolved\n\
+             warning: listen: 255.255.255.255/32:1: no such local address\n"
         );
     }
 }

@@ -27,7 +27,7 @@ use health::audit::Entry;
 use model::filter::Filter;
 
 pub use bind::{BindError, bind_control};
-pub use plan::ListenPlan;
+pub use plan::{ListenPlan, without_address};
 pub use server::{Doors, Server, spawn};
 
 /// An order to release a driver.

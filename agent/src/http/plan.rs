@@ -114,7 +114,7 @@ impl ListenPlan {
         for entry in &self.entries {
             let found = resolve(entry, local.as_deref().unwrap_or_default());
             if found.is_empty() && local.is_some() {
-                missing.push(format!("{entry}: no such local address"));
+                missing.push(nothing(entry));
             }
             wanted.extend(found);
         }
@@ -192,6 +192,26 @@ impl ListenPlan {
         }
         self.said = now;
     }
+}
+
+/// Why an entry has no address. Names of hosts look like those of interfaces.
+fn nothing(entry: &Listen) -> String {
+    match entry {
+        Listen::Interface(name, _) => {
+            format!("{entry}: no interface {name} with an address; host names are not resolved")
+        }
+        _ => format!("{entry}: no such local address"),
+    }
+}
+
+/// The reason for each interface and network that has no address on this node now.
+///
+/// # Errors
+/// When interfaces cannot be listed.
+pub fn without_address(entries: &[Listen]) -> io::Result<Vec<String>> {
+    let local = interfaces::addresses()?;
+    let empty = entries.iter().filter(|entry| resolve(entry, &local).is_empty());
+    Ok(empty.map(nothing).collect())
 }
 
 /// The current addresses of an entry.
@@ -290,7 +310,10 @@ mod tests {
         assert!(plan.first(true).unwrap().is_empty());
         assert_eq!(
             plan.said.as_deref(),
-            Some("ib0:0: no such local address; 127.0.0.0/8:0: no such local address")
+            Some(
+                "ib0:0: no interface ib0 with an address; host names are not resolved; 127.0.0.0/8:0: no such local \
+                 address"
+            )
         );
         plan.list = there;
         let changes = plan.look(true).unwrap();

@@ -297,7 +297,7 @@ fn addresses_that_appear_later_are_listened_on() {
         let times = |text: &str| said.lines().filter(|l| l.contains(text)).count();
         assert_eq!(
             times("10.20.3.4:19191: Cannot assign"),
-            times("ib0:19192: no such local address")
+            times("ib0:19192: no interface ib0 with an address")
         );
         assert!(
             times("retrying") <= 6,
