@@ -16,6 +16,9 @@ use sys::users;
 /// Limit of its size, in bytes.
 const MAX_VERDICT: u64 = 64 * 1024;
 
+/// UNKNOWN of a plugin of Nagios, also for an invalid command line.
+pub(super) const NAGIOS_UNKNOWN: u8 = 3;
+
 /// The form of the output.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Format {
@@ -141,7 +144,7 @@ impl Judged {
             (Health::Healthy, Some(0) | None) => ("OK", 0),
             (Health::Healthy, Some(_)) => ("WARNING", 1),
             (Health::Unhealthy, _) => ("CRITICAL", 2),
-            (Health::Unknown, _) => ("UNKNOWN", 3),
+            (Health::Unknown, _) => ("UNKNOWN", NAGIOS_UNKNOWN),
         };
         let text = self.line().replace('|', "/");
         let figures = self.incidents.map(|n| format!(" | incidents={n}"));

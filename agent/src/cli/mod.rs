@@ -144,7 +144,11 @@ fn refused(args: &[OsString], code: i32, printed: bool) -> u8 {
     if !is_release && args.iter().any(|arg| arg == "hook") {
         return 0;
     }
+    let is_plugin = args.first().is_some_and(|verb| verb == "check")
+        && args.iter().any(|arg| arg == "nagios" || arg == "--format=nagios");
     match u8::try_from(code).unwrap_or(2) {
+        // 2 is CRITICAL there.
+        _ if is_plugin && (code != 0 || !printed) => check::NAGIOS_UNKNOWN,
         // Nothing could be printed, so the exit code is the only answer.
         _ if !printed => 2,
         // The lower codes are those of the command that `release` runs.

@@ -100,6 +100,10 @@ fn a_hook_that_is_not_understood_succeeds_wherever_the_word_stands_and_though_no
         }
     }
     assert_eq!(exit("release --bad -- hook", true), release::FAILED);
+    assert_eq!(exit("check --format nagios --bad", true), 3, "UNKNOWN");
+    assert_eq!(exit("check --bad --format=nagios", false), 3, "UNKNOWN");
+    assert_eq!(exit("check --format nagios --help", true), 0);
+    assert_eq!(exit("check --bad", true), 2);
     assert_eq!((exit("status --bad", true), exit("status --bad", false)), (2, 2));
     assert_eq!((exit("--help", true), exit("--help", false)), (0, 2));
 }
