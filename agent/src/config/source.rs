@@ -1,5 +1,6 @@
 //! The texts that a configuration is made of: the file, its drop-ins, and the `--set` options, in that order.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use collectors::sys::root;
@@ -95,7 +96,15 @@ pub(super) fn read(file: Option<&Path>, problems: &mut Vec<Problem>) -> (Vec<Sou
 }
 
 fn one(path: &Path) -> Result<Option<String>, Problem> {
-    let Some(bytes) = root::read_bytes(path, MAX_FILE + 1).map_err(|e| whole(path, &reason(&e)))? else {
+    let failed = |e: collectors::Error| whole(path, &reason(&e));
+    let Some(file) = root::open(path).map_err(failed)? else {
+        return Ok(None);
+    };
+    // It has no content until a program writes, and would count as an empty file.
+    if file.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        return Err(whole(path, "found a FIFO, expected a file"));
+    }
+    let Some(bytes) = root::read_open(path, file, MAX_FILE + 1).map_err(failed)? else {
         return Ok(None);
     };
     if bytes.len() as u64 > MAX_FILE {

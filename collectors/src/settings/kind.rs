@@ -153,23 +153,38 @@ impl Kind {
             (Self::Map { of, .. }, Value::Table(table)) => {
                 let rows = table.iter();
                 return rows
-                    .flat_map(|(name, item)| inner(of, name.clone(), item))
+                    .flat_map(|(name, item)| {
+                        inner(of, name.clone(), item).map(move |mut fault| {
+                            // The place of a table without a key says little.
+                            if item.is_table() && fault.inside.len() == 1 {
+                                fault.message = format!("{name}: {}", fault.message);
+                            }
+                            fault
+                        })
+                    })
                     .collect();
             }
-            (Self::Record { fields, optional, .. }, Value::Table(table))
-                if fields.iter().all(|(name, _)| table.contains_key(*name))
-                    && table.keys().all(|name| {
-                        let mut known = fields.iter().chain(*optional);
-                        known.any(|(known, _)| known == name)
-                    }) =>
-            {
-                let fields = fields
-                    .iter()
-                    .chain(*optional)
-                    .filter_map(|(name, of)| Some((name, of, table.get(*name)?)));
-                return fields
-                    .flat_map(|(name, of, item)| inner(of, (*name).to_owned(), item))
-                    .collect();
+            (Self::Record { fields, optional, .. }, Value::Table(table)) => {
+                let known = || fields.iter().chain(*optional);
+                let missing = fields.iter().map(|(name, _)| *name);
+                let mut missing = missing.filter(|name| !table.contains_key(*name));
+                let mut foreign = table
+                    .keys()
+                    .filter(|name| known().all(|(known, _)| known != name));
+                let what = match (missing.next(), foreign.next()) {
+                    (_, Some(name)) => format!("a table with the unknown key {name:?}"),
+                    (Some(name), None) => format!("a table without {name}"),
+                    (None, None) => {
+                        let fields = known().filter_map(|(name, of)| Some((name, of, table.get(*name)?)));
+                        return fields
+                            .flat_map(|(name, of, item)| inner(of, (*name).to_owned(), item))
+                            .collect();
+                    }
+                };
+                return vec![Fault {
+                    inside: Vec::new(),
+                    message: format!("found {what}, expected {}", self.expected()),
+                }];
             }
             _ => false,
         };

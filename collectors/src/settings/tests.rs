@@ -72,8 +72,8 @@ fn rows_with_a_name_merge_and_the_later_one_of_a_name_wins() {
         faults,
         [
             "30: fake.rows: found integer 1, expected true or false",
-            "32: fake.rows: found a table, expected a row",
-            "67: fake.rows: found a table, expected a row",
+            "32: fake.rows: found a table with the unknown key \"no\", expected a row",
+            "67: fake.rows: found a table without name, expected a row",
         ]
     );
 }
@@ -88,7 +88,7 @@ fn each_fault_has_its_place() {
         "13: fake.limit: found integer 0, expected a number from 1 to 9",
         "63: fake.sub.pairs: found integer 1, expected true or false",
         "70: fake.sub.pairs: found string \"x\", expected an absolute path",
-        "77: fake.sub.pairs: found a table, expected a table of a and b",
+        "77: fake.sub.pairs: found a table without b, expected a table of a and b",
         "110: fake.words: found string \"b c\", expected a word",
         "13: fake.limit: found integer, expected a number from 1 to 9",
         "39: unknown key fake.limits, did you mean fake.limit?",

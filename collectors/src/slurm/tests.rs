@@ -363,7 +363,7 @@ fn settings_that_cannot_be_are_refused() {
         ),
         (
             "mapping = [{ dir = \"/x\" }]",
-            "found a table, expected a table with dir and names",
+            "found a table without names, expected a table with dir and names",
         ),
         (
             "user = \"email\"",

@@ -277,6 +277,37 @@ fn collector_tables_are_merged_and_checked_where_they_were_written() {
     assert_eq!(files.problems(&[]), ["n.toml:2:8: fake.name: as limit"]);
 }
 
+#[test]
+fn a_command_with_a_missing_or_mistyped_key_is_named() {
+    let files = Files::new(&[]);
+    for (row, found) in [
+        ("", "a table without timeout"),
+        ("\ntimout = \"5s\"", "a table with the unknown key \"timout\""),
+    ] {
+        files.put(&format!("[commands.pager]\ncommand = [\"/bin/p\"]{row}\n"));
+        let [problem] = files.problems(&[]).try_into().unwrap();
+        assert!(
+            problem.ends_with(&format!(
+                ": commands: pager: found {found}, expected a table with command and timeout"
+            )),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn a_fifo_is_no_empty_drop_in() {
+    let files = Files::new(&[("conf.d/a.toml", "")]);
+    let path = files.0.path().join("conf.d/b.toml");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    files.put("");
+    let [problem] = files.problems(&[]).try_into().unwrap();
+    assert!(
+        problem.ends_with("b.toml: found a FIFO, expected a file"),
+        "{problem}"
+    );
+}
+
 /// A value that no key of this kind takes.
 fn bad(kind: &Kind) -> &'static str {
     match kind {
@@ -563,12 +594,12 @@ fn a_row_that_cannot_check_the_node_is_refused_where_it_is_written() {
         (
             "name = \"x\"",
             "1:1",
-            "health.command: found a table, expected a table with name, command and perhaps every",
+            "health.command: found a table without command, expected a table with name, command and perhaps every",
         ),
         (
             "name = \"x\"\ncommand = \"a\"\nevry = \"5m\"",
             "1:1",
-            "health.command: found a table, expected a table with name",
+            "health.command: found a table with the unknown key \"evry\", expected a table with name",
         ),
         (
             "name = \"X_1\"\ncommand = \"a\"",
