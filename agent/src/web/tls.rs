@@ -47,6 +47,12 @@ pub(super) fn build(tls: &TlsSettings) -> Result<ServerConfig, String> {
                     tls.key.from, tls.cert.from
                 )
             }
+            // The provider does not say why it cannot use a key.
+            Error::General(_) => format!(
+                "{}: found a key of a type or size that is not supported, or a damaged one, expected RSA of 2048 to 8192 \
+                 bits, ECDSA P-256 or P-384, or Ed25519",
+                tls.key.from
+            ),
             e => format!("{}, {}: {e}", tls.cert.from, tls.key.from),
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -119,4 +125,34 @@ fn verifier(
     } else {
         Arc::new(Named::new(verifier, &tls.allowed_sans))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ClientAuth, Secret};
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_used_is_named_with_those_that_can() {
+        let pem = |from: &str, kind: &str| Pem {
+            from: from.to_owned(),
+            text: Secret(format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n")),
+        };
+        let tls = TlsSettings {
+            cert: pem("node.pem", "CERTIFICATE"),
+            key: pem("node.key", "PRIVATE KEY"),
+            client_auth: ClientAuth::None,
+            client_ca: None,
+            allowed_sans: Vec::new(),
+            versions: [true, true],
+            suites: Vec::new(),
+            curves: Vec::new(),
+            server_order: true,
+        };
+        let error = build(&tls).unwrap_err();
+        assert!(
+            error.starts_with("node.key: found a key of a type or size that is not supported"),
+            "{error}"
+        );
+    }
 }
