@@ -44,16 +44,15 @@ pub struct ParseError {
 /// The reservations of nodewarden in the answer.
 ///
 /// # Errors
-/// When a line is no reservation, or one of nodewarden has no times: the pause could be in it.
+/// When it begins with something else, or one of nodewarden has no times: the pause could be in it.
 pub fn ours(text: &str, zone: &TimeZone) -> Result<Vec<Reservation>, ParseError> {
     let mut all = Vec::new();
-    let mut lines = 0;
+    let mut is_list = false;
     for (at, line) in text
         .lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
     {
-        lines += 1;
         let bad = || ParseError {
             line: at + 1,
             found: line.chars().take(80).collect(),
@@ -61,11 +60,14 @@ pub fn ours(text: &str, zone: &TimeZone) -> Result<Vec<Reservation>, ParseError>
         match line.strip_prefix("ReservationName=") {
             Some(name) if name.starts_with(PREFIX) => all.push(reservation(line, zone).ok_or_else(bad)?),
             Some(_) => {}
+            // A Comment is printed with its line breaks. A line of it that looks like a pause only stops writes.
+            None if is_list => {}
             None if line.trim_end() == NONE => {}
             None => return Err(bad()),
         }
+        is_list = true;
     }
-    if lines == 0 {
+    if !is_list {
         return Err(ParseError {
             line: 1,
             found: String::new(),
@@ -222,10 +224,30 @@ mod tests {
             "\n",
             "hello\n",
             "ReservationName=nodewarden-x\n",
-            "ReservationName=a b\nhello\n",
+            "hello\nReservationName=a b\n",
         ] {
             assert!(ours(text, &TimeZone::UTC).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_comment_with_line_breaks_hides_neither_its_reservation_nor_the_next() {
+        let other = SLOT.replace("nodewarden-", "maintenance-");
+        let pause = pause_of(
+            "by alice: network work",
+            "2026-11-23T19:57:08",
+            "2026-11-23T20:07:08",
+        );
+        let text = format!(
+            "{other} Comment=power work\nsee ticket 12\n\nNo reservations in the system\n{SLOT}\n{pause}\n"
+        );
+        let all = ours(&text, &TimeZone::UTC).unwrap();
+        let names: Vec<&str> = all.iter().map(|found| found.name.as_str()).collect();
+        assert_eq!(names, ["nodewarden--p1--xid-79--1", PAUSE]);
+        // In a comment it stops writes at most.
+        let forged = format!("{other} Comment=a\n{pause}\n");
+        let all = ours(&forged, &TimeZone::UTC).unwrap();
+        assert!(super::pause(&all, START).is_some());
     }
 
     #[test]
