@@ -368,7 +368,8 @@ impl Parent {
     }
 
     /// The daemon has ended: its verdict is void, and no other process replaces it.
-    fn last_word(&self) -> ExitCode {
+    fn last_word(&mut self) -> ExitCode {
+        self.act.stop();
         let verdict = self.setup.run_dir.join(health::verdict::FILE);
         if let Err(e) = files::remove(&verdict) {
             tracing::warn!(path = %verdict.display(), error = %e, "cannot remove the verdict");

@@ -161,6 +161,13 @@ impl ActRunner {
     }
 
     /// Carries out an act.
+    /// Before the parent ends: no later write, and no command without its deadline. The outcome of a write is then unknown to the
+    /// next daemon, too.
+    pub fn stop(&mut self) {
+        self.given_up.store(true, Ordering::Release);
+        self.commands.kill();
+    }
+
     pub fn act(&mut self, id: ActionId, action: Action) {
         let limit = match action {
             Action::Mirror { .. } => &mut self.copies,

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
 
 use leftover::Leftover;
 
@@ -104,6 +105,8 @@ fn failed(what: &'static str) -> impl Fn(Errno) -> SpawnError {
 #[derive(Clone, Debug, Default)]
 pub struct CommandRunner {
     leftovers: Arc<Mutex<Vec<Leftover>>>,
+    /// The group of the command that runs, while its number cannot be another's.
+    running: Arc<Mutex<Option<Pid>>>,
 }
 
 impl CommandRunner {
@@ -113,7 +116,7 @@ impl CommandRunner {
     /// When it could not be started, timed out, or was ended by a signal.
     pub fn run(&mut self, command: &CommandLine) -> Result<CommandOutput, SpawnError> {
         self.reap_leftovers()?;
-        let mut child = fork::start(command)?;
+        let mut child = self.start(command)?;
         let deadline = Instant::now() + command.deadline;
         let ended = child.follow(deadline);
         if !ended {
@@ -123,6 +126,7 @@ impl CommandRunner {
         // Always the whole group: a grandchild must not keep our pipes. The leader is not reaped yet, so its pid
         // cannot have been reused.
         child.signal(Signal::SIGKILL);
+        *self.running() = None;
         let until = Instant::now() + GRACE;
         let Some(status) = child.reap(until)? else {
             self.leftovers().push(Leftover::of_leader(child.pid));
@@ -146,6 +150,25 @@ impl CommandRunner {
             WaitStatus::Signaled(_, signal, _) => Err(SpawnError::Signalled(signal)),
             _ => Err(failed("wait")(Errno::EINVAL)),
         }
+    }
+
+    /// Kills the whole group of the command that runs, before this process ends: what a script started has no deadline then.
+    pub fn kill(&self) {
+        if let Some(group) = *self.running() {
+            // ESRCH: it has ended.
+            killpg(group, Signal::SIGKILL).ok();
+        }
+    }
+
+    fn start(&self, command: &CommandLine) -> Result<child::Child, SpawnError> {
+        let mut running = self.running();
+        let child = fork::start(command)?;
+        *running = Some(child.pid);
+        Ok(child)
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a process is left that could not be killed.

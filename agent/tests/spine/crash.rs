@@ -71,6 +71,24 @@ fn killed_after_the_drain() {
     crash_after(Duration::from_millis(700));
 }
 
+/// What slurmctld has not received by the end of the parent is never written.
+#[test]
+fn a_write_in_flight_ends_with_the_parent() {
+    let ends: [fn(&mut Cluster); 2] = [|c| c.stop(), |c| c.kill9()];
+    for end in ends {
+        let mut c = Cluster::new();
+        c.start();
+        c.settle();
+        let slow = Duration::from_secs(5);
+        c.wrapper.set(On::Update, Fault::Slow(slow)).unwrap();
+        c.xid(3, 79);
+        c.until("the write has begun", |_| c.updates() == 1);
+        end(&mut c);
+        std::thread::sleep(slow + Duration::from_secs(2));
+        assert!(!c.is_drained(), "{}", c.reason());
+    }
+}
+
 #[test]
 fn the_daemon_alone_is_killed_and_comes_back_with_its_record() {
     let mut c = Cluster::new();

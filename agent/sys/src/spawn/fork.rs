@@ -29,6 +29,7 @@ struct Prepared {
     err: OwnedFd,
     exec: OwnedFd,
     closing: Closing,
+    parent: Pid,
 }
 
 /// Starts a command; returns without waiting for its exec.
@@ -63,6 +64,7 @@ pub(super) fn start_closing(command: &CommandLine, closing: Closing) -> Result<C
         err: high(err)?,
         exec: high(exec)?,
         closing,
+        parent: Pid::this(),
     };
     let pid = fork(&prepared)?;
     // The child does the same, and the first call wins. It fails harmlessly after the child's exec.
@@ -145,6 +147,11 @@ unsafe fn child(p: &Prepared, argv: *const *const libc::c_char, envp: *const *co
     // SAFETY: plain system calls on numbers and on memory that outlives them.
     unsafe {
         libc::setpgid(0, 0);
+        // The thread that forked keeps the deadline and outlives the command, unless its process ends: it may have ended already.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+        if libc::getppid() != p.parent.as_raw() {
+            libc::_exit(126);
+        }
         let placed = libc::dup2(p.input.as_raw_fd(), 0) >= 0
             && libc::dup2(p.out.as_raw_fd(), 1) >= 0
             && libc::dup2(p.err.as_raw_fd(), 2) >= 0

@@ -152,6 +152,43 @@ fn the_whole_group_dies_at_the_deadline() {
     pids.lines().for_each(wait_for_end);
 }
 
+/// The kernel takes the end of the thread that forked for that of the process.
+#[test]
+fn a_command_ends_with_the_process_that_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = folder.path().join("begun");
+    let script = format!("echo > {}; exec sleep 300", begun.display());
+    let forked = std::thread::spawn(move || {
+        let child = start(&shell(&script)).unwrap();
+        until_true("it runs", PATIENCE, || begun.exists()).unwrap();
+        child
+    });
+    let child = forked.join().unwrap();
+    let status = child.reap(Instant::now() + PATIENCE).unwrap();
+    assert!(
+        matches!(status, Some(WaitStatus::Signaled(_, Signal::SIGKILL, _))),
+        "{status:?}"
+    );
+}
+
+#[test]
+fn a_command_that_is_killed_leaves_no_member_of_its_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let script = format!("sleep 300 & echo $! $$ > {}; wait", pids.display());
+    let runner = CommandRunner::default();
+    // None runs.
+    runner.kill();
+    let mut other = runner.clone();
+    let running = std::thread::spawn(move || other.run(&shell(&script)));
+    let read = || root::read_text(&pids).unwrap().unwrap_or_default();
+    until_true("it runs", PATIENCE, || !read().is_empty()).unwrap();
+    runner.kill();
+    let error = running.join().unwrap().unwrap_err();
+    assert!(matches!(error, SpawnError::Signalled(Signal::SIGKILL)), "{error}");
+    read().split_whitespace().for_each(wait_for_end);
+}
+
 #[test]
 fn a_background_child_that_keeps_the_output_open_costs_half_a_second() {
     let begin = Instant::now();
