@@ -269,7 +269,8 @@ collectors::keys! {
     EXCLUDE = "metrics.exclude": METRICS, default "[]", since "0.1.0",
         "Metrics that are never served, by name. Health checks still read them.";
     NODE_NAMED = "slurm.node_name": NODE_NAME, example "\"gpu017\"", since "0.1.0",
-        "Node name of this machine's slurmd, if several slurmds run on this host.";
+        "Node name of this machine's slurmd, if several slurmds run on this host, or if slurmd runs without -N and its node does\n\
+         not have the short host name.";
     SCONTROL = "slurm.scontrol": Kind::Path, example "\"/usr/bin/scontrol\"", since "0.1.0",
         "Path of scontrol. Not set: found automatically.";
     CONF = "slurm.conf": Kind::Path, example "\"/etc/slurm/slurm.conf\"", since "0.1.0",

@@ -301,14 +301,11 @@ impl Slurm {
 
     /// Proves that the node is this machine, and notes whether our drain stands.
     fn accept(&mut self, found: &LocalSlurmd, state: &Node, is_fresh: bool) -> Result<(), Silence> {
-        let name = &found.node_name;
-        let proven = self.proven.as_ref().map(|(slurmd, _)| &slurmd.node_name);
-        // An earlier parent's proof holds for the slurmd that runs: another machine may have taken the name of one that ended.
         let own = proof::Own {
-            name,
+            name: &found.node_name,
             hostname: &self.hostname,
             boot_time: self.boot_time,
-            proven: proven == Some(name) || (found.process.is_some() && self.seen.is(found)),
+            proven: self.is_proven(found),
         };
         proof::prove(state, own).map_err(|doubt| {
             self.proven = None;
@@ -332,6 +329,13 @@ impl Slurm {
             self.slots.used();
         }
         Ok(())
+    }
+
+    /// Whether the node of this slurmd was proven in this boot.
+    fn is_proven(&self, found: &LocalSlurmd) -> bool {
+        let proven = self.proven.as_ref().map(|(slurmd, _)| &slurmd.node_name);
+        // An earlier parent's proof holds for the slurmd that runs: another machine may have taken the name of one that ended.
+        proven == Some(&found.node_name) || (found.process.is_some() && self.seen.is(found))
     }
 
     /// The next request proves the node again.
@@ -415,6 +419,16 @@ impl Slurm {
         let name = &found.node_name;
         let args = vec!["show".to_owned(), "node".to_owned(), name.clone()];
         let result = self.scontrol.run(&self.config, found, args);
+        // One that was proven is looked for again soon: slurmctld may have read a wrong slurm.conf.
+        if !self.is_proven(found)
+            && let Ok(output) = &result
+            && said(output).ends_with(&format!("Node {name} not found"))
+        {
+            let why = format!(
+                "scontrol show node: node {name} not found; set slurm.node_name to the NodeName of this machine in slurm.conf"
+            );
+            return Err(Silence::Said(LookError::NotOurs(why)));
+        }
         let output = answer("scontrol show node", result)?;
         let text = String::from_utf8_lossy(&output.stdout);
         parse::show_node(&text, name, &TimeZone::UTC).map_err(|error| failed(error.to_string()))

@@ -573,6 +573,24 @@ fn slurmctld_says_yes_and_does_nothing() {
     cluster.hook(3, "exit 0");
     let Outcome::Failed(why) = cluster.drain() else {
         panic!()
+#[test]
+fn a_node_that_slurmctld_does_not_know_is_not_proven_and_the_key_is_named() {
+    let unknown = "echo 'Node n0 not found'; exit 1";
+    let mut cluster = Cluster::new();
+    cluster.hook(1, unknown);
+    let Err(LookError::NotOurs(why)) = cluster.slurm.look() else {
+        panic!()
+    };
+    assert!(why.contains("node n0 not found; set slurm.node_name"), "{why}");
+    cluster.hook(2, unknown);
+    assert!(matches!(cluster.drain(), Outcome::NotOurs(_)));
+    assert!(!cluster.wrote());
+    // One that was proven comes back.
+    cluster.slurm.look().unwrap();
+    cluster.hook(4, unknown);
+    assert!(matches!(cluster.slurm.look(), Err(LookError::Failed(_))));
+}
+
     };
     assert_eq!(why, "slurmctld said yes but the node did not change");
     assert_eq!(cluster.calls(), 4);
