@@ -4,16 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use super::cluster::Cluster;
 use super::screen;
 use crate::config::{Config, DEFAULT_FILE, Read, keys, nhc, render_default};
 use crate::http::without_address;
+use crate::parent::slurm::here;
+use crate::parent::slurm::write::Slurm;
 use crate::web;
 use collectors::settings::duration;
 use collectors::sys::root;
 use health::Mode;
 use health::checks::Scope;
 use health::settings::Command;
+use model::scheduler::LookError;
 use slurm::guard::reservation;
 
 /// The subcommands.
@@ -48,9 +53,9 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                 }
                 let config = &read.loaded.config;
                 let missing = missing_addresses(config) + &missing_programs(config);
-                let slots = try_slot(config);
+                let (node, slots) = (prove_node(config), try_slot(config));
                 Ok(screen::tell(
-                    &format!("{}{missing}{slots}", summary(&read)),
+                    &format!("{}{missing}{node}{slots}", summary(&read)),
                     ExitCode::SUCCESS,
                 ))
             }
@@ -108,8 +113,24 @@ fn missing_addresses(config: &Config) -> String {
         .collect()
 }
 
-/// Creates and deletes a reservation as drains need it, where drains are on: a missing permission is known before the
-/// first fault.
+/// Reads the node of this machine as the daemon does before it writes: a wrong name is known before the first fault.
+fn prove_node(config: &Config) -> String {
+    if config.health.mode == Mode::Observe {
+        return String::new();
+    }
+    let mut slurm = Slurm::new(config.slurm.clone(), here::hostname(), here::boot_time());
+    match slurm.look() {
+        Ok(node) => format!("Slurm node: {} is this machine\n", node.name),
+        Err(LookError::NotHere(why)) => format!("Slurm node: not read: {}\n", screen::clean(&why)),
+        Err(error) => format!(
+            "Slurm node: nothing would be written: {}\n",
+            screen::clean(&error.to_string())
+        ),
+    }
+}
+
+/// Creates, lists and deletes a reservation as drains need it, where drains are on: a missing permission or a list that
+/// cannot be read is known before the first fault.
 fn try_slot(config: &Config) -> String {
     if config.health.mode != Mode::Drain || !config.slurm.guard.on {
         return String::new();
@@ -127,9 +148,17 @@ fn try_slot(config: &Config) -> String {
     cluster.run(reservation::delete(&name)).ok();
     let tried = cluster
         .run(reservation::create(&name, window, &node))
-        .and_then(|_| cluster.run(reservation::delete(&name)));
+        .and_then(|_| {
+            let listed = cluster.run(reservation::show());
+            cluster.run(reservation::delete(&name))?;
+            let text = listed?.stdout;
+            Ok(reservation::ours(
+                &String::from_utf8_lossy(&text),
+                &TimeZone::UTC,
+            )?)
+        });
     match tried {
-        Ok(_) => "drain slots: Slurm creates and deletes reservations\n".to_owned(),
+        Ok(_) => "drain slots: Slurm creates, lists and deletes reservations\n".to_owned(),
         Err(error) => format!(
             "drain slots: every drain would be held: {}\n",
             screen::chain(&error)

@@ -266,12 +266,26 @@ fn config_check_creates_a_reservation_and_deletes_it() {
     };
     let said = check(&[]);
     assert!(
-        said.ends_with("drain slots: Slurm creates and deletes reservations\n"),
+        said.ends_with("drain slots: Slurm creates, lists and deletes reservations\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("Slurm node: {} is this machine\n", c.name)),
         "{said}"
     );
     let calls = c.wrapper.calls().unwrap();
     let created = calls.iter().filter(|call| call.args[0] == "create").count();
     assert_eq!((created, c.reservations().len()), (1, 0));
+
+    c.wrapper.set(On::Show, Fault::Garbage).unwrap();
+    let said = check(&[]);
+    assert!(
+        said.contains("drain slots: every drain would be held:")
+            && said.contains("expected ReservationName="),
+        "{said}"
+    );
+    assert!(c.reservations().is_empty(), "it is deleted all the same");
+    c.wrapper.set(On::Show, Fault::None).unwrap();
 
     let refused = Fault::Fail(1, "Error creating the reservation: Invalid user id".to_owned());
     c.wrapper.set(On::Create, refused).unwrap();
