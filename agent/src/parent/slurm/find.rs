@@ -60,7 +60,7 @@ impl From<NotFound> for LookError {
 /// Without a slurmd here, or where the choice is ambiguous.
 pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, NotFound> {
     let mut skipped = Vec::new();
-    let mut all: Vec<LocalSlurmd> = Vec::new();
+    let mut all: Vec<Running> = Vec::new();
     for pid in root::list(search.proc).ok().flatten().unwrap_or_default() {
         if !pid.bytes().all(|b| b.is_ascii_digit()) {
             continue;
@@ -68,35 +68,89 @@ pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, NotFound> {
         match slurmd(search, &search.proc.join(&pid)) {
             Ok(None) => {}
             // During a fork, a slurmd shortly appears twice.
-            Ok(Some(found)) if all.iter().any(|other| other.node_name == found.node_name) => {}
+            Ok(Some(found)) if all.iter().any(|other| other.is_same_node(&found)) => {}
             Ok(Some(found)) => all.push(found),
             Err(why) => skipped.push(format!("process {pid} {why}")),
         }
     }
-    if let Some(wanted) = search.wanted {
-        let names = names(&all);
-        return all
-            .into_iter()
-            .find(|found| found.node_name == wanted)
-            .ok_or_else(|| {
-                not_here(
-                    format!("no slurmd for slurm.node_name {wanted:?} runs here, found: [{names}]"),
-                    &skipped,
-                )
-            });
-    }
-    match all.len() {
-        0 => Err(not_here("no slurmd runs here".to_owned(), &skipped)),
-        1 => all.pop().ok_or_else(|| not_here(String::new(), &skipped)),
-        _ => Err(NotFound::Ambiguous(format!(
-            "several slurmds run here ({}): set slurm.node_name to one of them",
-            names(&all)
-        ))),
+    match search.wanted {
+        Some(wanted) => find_wanted(all, wanted, &skipped),
+        None => find_only(all, search.hostname, &skipped),
     }
 }
 
-fn names(all: &[LocalSlurmd]) -> String {
-    let names: Vec<&str> = all.iter().map(|found| found.node_name.as_str()).collect();
+/// The slurmd with this `-N`. Without one, the only slurmd that gets its name from slurm.conf.
+fn find_wanted(mut all: Vec<Running>, wanted: &str, skipped: &[String]) -> Result<LocalSlurmd, NotFound> {
+    let names = names(&all);
+    if let Some(at) = all
+        .iter()
+        .position(|running| running.named.as_deref() == Some(wanted))
+    {
+        return Ok(all.swap_remove(at).node(wanted));
+    }
+    all.retain(|running| running.named.is_none());
+    match all.pop() {
+        Some(_) if !all.is_empty() => Err(NotFound::Ambiguous(format!(
+            "several slurmds run here ({names}), and none has the option -N {wanted}: start that of slurm.node_name with it"
+        ))),
+        Some(running) => Ok(running.node(wanted)),
+        None => Err(not_here(
+            format!("no slurmd for slurm.node_name {wanted:?} runs here, found: [{names}]"),
+            skipped,
+        )),
+    }
+}
+
+/// The only slurmd. Without `-N`, the short host name is its node.
+fn find_only(mut all: Vec<Running>, hostname: &str, skipped: &[String]) -> Result<LocalSlurmd, NotFound> {
+    let names = names(&all);
+    match all.pop() {
+        Some(_) if !all.is_empty() => Err(NotFound::Ambiguous(format!(
+            "several slurmds run here ({names}): set slurm.node_name to one of them"
+        ))),
+        Some(running) => {
+            let name = running.named.clone();
+            let name = name.unwrap_or_else(|| slurm::proof::short(hostname).to_owned());
+            if !is_node_name(&name) {
+                return Err(not_here(
+                    format!("the host name {name:?} is no node name"),
+                    skipped,
+                ));
+            }
+            Ok(running.node(&name))
+        }
+        None => Err(not_here("no slurmd runs here".to_owned(), skipped)),
+    }
+}
+
+/// A slurmd as its process shows it.
+struct Running {
+    /// `-N`.
+    named: Option<String>,
+    conf: Option<PathBuf>,
+    exe: Option<PathBuf>,
+    process: Option<(u32, u64)>,
+}
+
+impl Running {
+    /// A node of another slurm.conf is another cluster's.
+    fn is_same_node(&self, other: &Self) -> bool {
+        self.named == other.named && self.conf == other.conf
+    }
+
+    fn node(self, name: &str) -> LocalSlurmd {
+        LocalSlurmd {
+            node_name: name.to_owned(),
+            conf: self.conf,
+            exe: self.exe,
+            process: self.process,
+        }
+    }
+}
+
+fn names(all: &[Running]) -> String {
+    let name = |running: &Running| running.named.clone().unwrap_or_else(|| "without -N".to_owned());
+    let names: Vec<String> = all.iter().map(name).collect();
     names.join(", ")
 }
 
@@ -109,7 +163,7 @@ fn not_here(what: String, skipped: &[String]) -> NotFound {
 }
 
 /// A process, if it is a slurmd. `Err`: it is one, but not usable.
-fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, String> {
+fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Running>, String> {
     // Most processes end here: name, program and owner are read without the process's memory, which a hung process
     // may keep locked for ever; the command line needs it.
     if text(process, "comm") != "slurmd" {
@@ -142,14 +196,11 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<LocalSlurmd>, St
         .map(|arg| std::str::from_utf8(arg).unwrap_or_default())
         .collect();
     let Given { node_name, conf } = slurmd_args::read(args.get(1..).unwrap_or_default());
-    let node_name = node_name
-        .or_else(|| search.wanted.map(str::to_owned))
-        .unwrap_or_else(|| slurm::proof::short(search.hostname).to_owned());
-    if !is_node_name(&node_name) {
-        return Err(format!("has an invalid node name: {node_name:?}"));
+    if let Some(name) = node_name.as_ref().filter(|name| !is_node_name(name)) {
+        return Err(format!("has an invalid node name: {name:?}"));
     }
-    Ok(Some(LocalSlurmd {
-        node_name,
+    Ok(Some(Running {
+        named: node_name,
         conf: conf
             .map(PathBuf::from)
             .or_else(|| conf_from_environment(process))

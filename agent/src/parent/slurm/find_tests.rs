@@ -124,6 +124,54 @@ fn several_slurmds() {
 }
 
 #[test]
+fn a_slurmd_without_a_name_is_not_taken_for_one_that_has_it() {
+    let proc = Proc::new();
+    proc.process(
+        "8",
+        "slurmd",
+        "/usr/sbin/slurmd",
+        &["slurmd", "-f", "/a/slurm.conf"],
+    );
+    let named = ["slurmd", "-N", "n1", "-f", "/b/slurm.conf"];
+    proc.process("9", "slurmd", "/usr/sbin/slurmd", &named);
+    let found = proc.find(Some("n1")).unwrap();
+    assert_eq!(
+        (found.node_name.as_str(), found.conf),
+        ("n1", Some("/b/slurm.conf".into()))
+    );
+    // The other one gets its name from slurm.conf.
+    let found = proc.find(Some("n0")).unwrap();
+    assert_eq!(
+        (found.node_name.as_str(), found.conf),
+        ("n0", Some("/a/slurm.conf".into()))
+    );
+    assert!(refusal(proc.find(None)).contains("(without -N, n1)"));
+    proc.process(
+        "10",
+        "slurmd",
+        "/usr/sbin/slurmd",
+        &["slurmd", "-f", "/c/slurm.conf"],
+    );
+    let why = refusal(proc.find(Some("n0")));
+    assert!(why.contains("none has the option -N n0"), "{why}");
+    assert_eq!(name(proc.find(Some("n1"))), "n1");
+}
+
+#[test]
+fn an_equal_name_in_another_cluster_is_another_node() {
+    let proc = Proc::new();
+    for (pid, conf) in [
+        ("8", "/a/slurm.conf"),
+        ("9", "/b/slurm.conf"),
+        ("10", "/a/slurm.conf"),
+    ] {
+        let args = ["slurmd", "-N", "n0", "-f", conf];
+        proc.process(pid, "slurmd", "/usr/sbin/slurmd", &args);
+    }
+    assert!(refusal(proc.find(None)).contains("several slurmds run here (n0, n0)"));
+}
+
+#[test]
 fn none() {
     assert_eq!(refusal(Proc::new().find(None)), "no slurmd runs here");
     let proc = Proc::new();
