@@ -24,9 +24,23 @@ const APPENDED: &[&str] = &[
     "Node unexpectedly rebooted",
 ];
 
-/// Who wrote a node's reason.
+/// What the reason of a lift begins with; the incident follows.
+const LIFTED: &str = "nodewarden: lifted ";
+
+/// The reason that a lift leaves: of no drain.
+pub fn lifted(incident: &IncidentId) -> String {
+    format!("{LIFTED}{}", incident.0)
+}
+
+/// Whether a reason is only what a lift left. A drain that shows it was set without a reason.
+pub fn is_lifted(text: &str) -> bool {
+    let incident = own_part(text).and_then(|own| own.strip_prefix(LIFTED));
+    incident.and_then(IncidentId::parse).is_some()
+}
+
+/// Who wrote a node's reason. What a lift left counts as none.
 pub fn author(state: &Node) -> Author {
-    let Some(reason) = &state.reason else {
+    let Some(reason) = state.reason.as_ref().filter(|reason| !is_lifted(&reason.text)) else {
         return Author::None;
     };
     match incident_of(&reason.text).and_then(IncidentId::parse) {
@@ -41,29 +55,30 @@ pub fn author(state: &Node) -> Author {
 pub fn incident_of(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("nodewarden:")?;
     let (_, tail) = rest.rsplit_once(" id=")?;
-    let (id, appended) = match tail.split_once(" : ") {
-        Some((id, appended)) => (id, Some(appended)),
-        None => (tail, None),
-    };
+    let id = own_part(tail)?;
     let id = id.strip_suffix(AFTER_LIFT).unwrap_or(id);
-    let by_slurm = appended.is_none_or(|all| all.split(" : ").all(|one| APPENDED.contains(&one)));
-    (by_slurm && IncidentId::parse(id).is_some()).then_some(id)
+    IncidentId::parse(id).is_some().then_some(id)
+}
+
+/// The text before what slurmctld appended. `None`: something else is appended.
+fn own_part(text: &str) -> Option<&str> {
+    let Some((own, appended)) = text.split_once(" : ") else {
+        return Some(text);
+    };
+    let by_slurm = appended.split(" : ").all(|one| APPENDED.contains(&one));
+    by_slurm.then_some(own)
 }
 
 /// Whether slurmctld itself sets this text in place of ours on a drained node.
 pub fn is_slurm_text(text: &str) -> bool {
-    let (own, appended) = match text.split_once(" : ") {
-        Some((own, appended)) => (own, Some(appended)),
-        None => (text, None),
-    };
-    let by_slurm = appended.is_none_or(|all| all.split(" : ").all(|one| APPENDED.contains(&one)));
-    by_slurm
-        && own.split(", ").all(|part| {
+    own_part(text).is_some_and(|own| {
+        own.split(", ").all(|part| {
             REGISTRATION.contains(&part)
                 || (part.starts_with("Low RealMemory (reported:") && part.ends_with(')'))
                 || gres_count(part, " count reported lower than configured ")
                 || gres_count(part, " count too low ")
         })
+    })
 }
 
 /// `gres/gpu count reported lower than configured (7 < 8)`: only numbers after the words.
@@ -110,6 +125,23 @@ mod tests {
             "nodewarden: id=ABCDEFG2",
         ] {
             assert_eq!(incident_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_lift_leaves_is_the_reason_of_no_drain() {
+        let left = lifted(&IncidentId::parse("abcdefg2").unwrap());
+        assert_eq!(left, "nodewarden: lifted abcdefg2");
+        for text in [left.clone(), format!("{left} : Not responding")] {
+            assert!(is_lifted(&text) && incident_of(&text).is_none(), "{text}");
+        }
+        for text in [
+            "nodewarden: lifted",
+            "nodewarden: lifted abcdefg2 RMA 1234",
+            "nodewarden: lifted abcdefg2 : keep for RMA",
+            "nodewarden:xid.79 gpu3 act=reboot id=abcdefg2",
+        ] {
+            assert!(!is_lifted(text), "{text}");
         }
     }
 

@@ -11,7 +11,7 @@ use super::reservation::Reservation;
 use super::slot;
 use crate::parse::seconds;
 use crate::state::Node;
-use crate::words;
+use crate::{texts, words};
 
 /// The end of a value.
 const END: char = '\u{1f}';
@@ -74,7 +74,7 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
         let (line, after) = take_line(rest)?;
         rest = after;
         lines += 1;
-        let is_ours = line.reason.starts_with("nodewarden:");
+        let is_ours = line.reason.starts_with("nodewarden:") && !texts::is_lifted(line.reason);
         let words = line.state.map(|state| words::read(&state.to_ascii_uppercase()));
         let is_drained = words
             .as_ref()
@@ -171,7 +171,8 @@ mod tests {
              2|n[1-2]|idle+drain|2026-11-23T19:57:08|root|nodewarden:xid.79 act=reboot id=abcdefg3|\n\
              1|n3|mixed+drain|2026-11-23T19:57:08|alice|RMA of\nnodewarden: n3|\n\
              1|n4|idle|2026-11-23T19:57:08|root|nodewarden:xid.79 a remnant id=abcdefg4|\n\
-             9994|n[5-8,10-9999]|mixed|Unknown|root|none|\n",
+             1|n5|idle+drain|2026-11-23T19:57:08|root|nodewarden: lifted abcdefg5|\n\
+             9993|n[6-8,10-9999]|mixed|Unknown|root|none|\n",
         )
         .unwrap();
         assert_eq!((table.count(), table.standing.contains("n2")), (3, true));

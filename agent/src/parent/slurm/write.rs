@@ -448,7 +448,11 @@ impl Slurm {
                 args.push("State=DRAIN".to_owned());
                 args.push(format!("Reason={}", reason.as_str()));
             }
-            Action::Undrain { .. } => args.push("State=UNDRAIN".to_owned()),
+            Action::Undrain { incident, .. } => {
+                args.push("State=UNDRAIN".to_owned());
+                // Slurm 24.11 keeps the reason: a later drain without one would look like ours, and `sinfo -R` shows a repaired fault.
+                args.push(format!("Reason={}", texts::lifted(incident)));
+            }
             Action::Mirror { .. } => {}
             Action::Comment { text, .. } => args.push(format!("Comment={}", text.as_str())),
             Action::Uncomment { .. } => args.push("Comment=".to_owned()),

@@ -254,8 +254,24 @@ fn drain_and_undrain() {
     assert!(
         cluster
             .get("argv")
-            .contains("3\nupdate\nNodeName=n0\nState=UNDRAIN\n3\n")
+            .contains("4\nupdate\nNodeName=n0\nState=UNDRAIN\nReason=nodewarden: lifted abcdefg2\n3\n")
     );
+}
+
+/// Of slurmrestd, which asks for no reason: Slurm 24.11 then keeps the one that it has.
+#[test]
+fn a_drain_without_a_reason_after_our_lift_is_a_persons() {
+    let mut cluster = Cluster::new();
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    assert!(matches!(cluster.undrain(), Outcome::Done(_)));
+    cluster.set("state", "IDLE+DRAIN");
+    assert!(matches!(cluster.undrain(), Outcome::Foreign(_)));
+    assert!(matches!(cluster.drain(), Outcome::Foreign(_)));
+    assert_eq!(cluster.get("state").trim(), "IDLE+DRAIN");
+    // A node that went down is drained, whatever an earlier lift left.
+    cluster.set("state", "DOWN");
+    cluster.set("reason", "nodewarden: lifted abcdefg2 : Not responding");
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
 }
 
 #[test]
@@ -558,22 +574,6 @@ fn not_proven_to_be_ours() {
 }
 
 #[test]
-fn slurmctld_refuses() {
-    let mut cluster = Cluster::new();
-    cluster.hook(3, "echo 'slurm_update error: Invalid user id' >&2; exit 1");
-    let Outcome::Failed(why) = cluster.drain() else {
-        panic!()
-    };
-    assert_eq!(why, "exit code 1, slurm_update error: Invalid user id");
-}
-
-#[test]
-fn slurmctld_says_yes_and_does_nothing() {
-    let mut cluster = Cluster::new();
-    cluster.hook(3, "exit 0");
-    let Outcome::Failed(why) = cluster.drain() else {
-        panic!()
-#[test]
 fn a_node_that_slurmctld_does_not_know_is_not_proven_and_the_key_is_named() {
     let unknown = "echo 'Node n0 not found'; exit 1";
     let mut cluster = Cluster::new();
@@ -591,6 +591,22 @@ fn a_node_that_slurmctld_does_not_know_is_not_proven_and_the_key_is_named() {
     assert!(matches!(cluster.slurm.look(), Err(LookError::Failed(_))));
 }
 
+#[test]
+fn slurmctld_refuses() {
+    let mut cluster = Cluster::new();
+    cluster.hook(3, "echo 'slurm_update error: Invalid user id' >&2; exit 1");
+    let Outcome::Failed(why) = cluster.drain() else {
+        panic!()
+    };
+    assert_eq!(why, "exit code 1, slurm_update error: Invalid user id");
+}
+
+#[test]
+fn slurmctld_says_yes_and_does_nothing() {
+    let mut cluster = Cluster::new();
+    cluster.hook(3, "exit 0");
+    let Outcome::Failed(why) = cluster.drain() else {
+        panic!()
     };
     assert_eq!(why, "slurmctld said yes but the node did not change");
     assert_eq!(cluster.calls(), 4);

@@ -119,12 +119,12 @@ impl Controller {
             "delete" => Some(Write::Delete(value("ReservationName=").unwrap())),
             "update" => {
                 let node = value("NodeName=").unwrap();
-                Some(match value("Reason=") {
-                    Some(reason) => {
-                        let slot = slot.map(str::to_owned);
-                        Write::Drain { node, reason, slot }
-                    }
-                    None => Write::Lift(node),
+                let reason = value("Reason=").unwrap();
+                Some(if args.iter().any(|arg| arg == "State=UNDRAIN") {
+                    Write::Lift(node)
+                } else {
+                    let slot = slot.map(str::to_owned);
+                    Write::Drain { node, reason, slot }
                 })
             }
             _ => None,
