@@ -2,6 +2,7 @@
 //! abandoned; the daemon gets an unknown outcome.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,12 +52,29 @@ enum ActRequest {
 }
 
 impl ActRequest {
+    /// Of one that was not begun.
+    fn failed(self, why: &str) -> ActReply {
+        match self {
+            Self::Look => ActReply::Looked(Err(LookError::Failed(why.to_owned()))),
+            Self::Act(id, _) => ActReply::Acted(id, Outcome::Failed(format!("nothing was written: {why}"))),
+        }
+    }
+
     fn unknown(self, why: &str) -> ActReply {
         match self {
             Self::Look => ActReply::Looked(Err(LookError::Failed(why.to_owned()))),
             Self::Act(id, _) => ActReply::Acted(id, Outcome::Unknown(why.to_owned())),
         }
     }
+}
+
+/// Why no thread carries out a request.
+#[derive(Debug)]
+enum NoThread {
+    /// Earlier ones have not returned.
+    Limit,
+    /// The system starts none.
+    NotStarted(io::Error),
 }
 
 /// Carries out requests one after the other.
@@ -143,6 +161,13 @@ impl ActRunner {
         self.waiting.clear();
     }
 
+    /// Before the parent ends: no later write, and no command without its deadline. The outcome of a write is then unknown to the
+    /// next daemon, too.
+    pub fn stop(&mut self) {
+        self.given_up.store(true, Ordering::Release);
+        self.commands.kill();
+    }
+
     /// Reads the own node; a queued look serves as well.
     pub fn look(&mut self) {
         if !self.waiting.contains(&ActRequest::Look) {
@@ -161,13 +186,6 @@ impl ActRunner {
     }
 
     /// Carries out an act.
-    /// Before the parent ends: no later write, and no command without its deadline. The outcome of a write is then unknown to the
-    /// next daemon, too.
-    pub fn stop(&mut self) {
-        self.given_up.store(true, Ordering::Release);
-        self.commands.kill();
-    }
-
     pub fn act(&mut self, id: ActionId, action: Action) {
         let limit = match action {
             Action::Mirror { .. } => &mut self.copies,
@@ -231,60 +249,73 @@ impl ActRunner {
         let Some(request) = self.waiting.pop_front() else {
             return;
         };
-        match self.thread() {
-            Some(thread) if thread.send(request.clone()).is_ok() => {
+        let thread = self.thread();
+        self.hand_over(request, thread);
+    }
+
+    fn hand_over(&mut self, request: ActRequest, thread: Result<Sender<ActRequest>, NoThread>) {
+        let answer = match thread {
+            Ok(thread) if thread.send(request.clone()).is_ok() => {
                 // Each command has its own deadline; this one is for code without a deadline.
                 let patience = patience(self.config.timeout);
                 self.running = Some((request, Instant::now() + patience));
+                return;
             }
-            _ => {
-                let answer =
-                    request.unknown("earlier commands have not returned; limit of command threads reached");
-                sys::ignore(self.answers.send(answer));
-                self.thread = None;
-                self.waker.wake();
+            Ok(_) => request.failed("the command thread has ended"),
+            Err(NoThread::NotStarted(e)) => {
+                request.failed(&format!("cannot start a thread for commands: {e}"))
             }
-        }
+            Err(NoThread::Limit) => {
+                request.unknown("earlier commands have not returned; limit of command threads reached")
+            }
+        };
+        sys::ignore(self.answers.send(answer));
+        self.thread = None;
+        self.waker.wake();
     }
 
-    fn thread(&mut self) -> Option<Sender<ActRequest>> {
-        if self.thread.is_none() && self.hung < MAX_HUNG {
-            let (to, requests) = channel();
-            let (done, waker, generation) = (self.to_done.clone(), self.waker.clone(), self.generation);
-            let given_up = Arc::new(AtomicBool::new(false));
-            self.given_up = Arc::clone(&given_up);
-            let (forged, recorded) = (self.forged_boot_time, self.recorded);
-            let slurm = Slurm::new(self.config.clone(), here::hostname(), forged)
-                .with_given_up(given_up)
-                .with_commands(self.commands.clone(), self.files.clone());
-            let state_dir = self.state_dir.clone();
-            let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
-                // Not on the thread that calls: the state directory's disk may hang.
-                let memory = state_dir.as_deref().map(DrainMemory::of).unwrap_or_default();
-                let seen = state_dir.as_deref().map(SeenSlurmd::of).unwrap_or_default();
-                let mut slurm = slurm.with_memory(memory).with_seen(seen);
-                for request in requests {
-                    slurm.set_here(here::hostname(), forged.or_else(here::boot_time));
-                    let answer = match request {
-                        ActRequest::Look if recorded => {
-                            ActReply::Looked(Err(LookError::NotHere(RECORDING.to_owned())))
-                        }
-                        ActRequest::Act(id, _) if recorded => {
-                            ActReply::Acted(id, Outcome::NotOurs(RECORDING.to_owned()))
-                        }
-                        ActRequest::Look => ActReply::Looked(slurm.look()),
-                        ActRequest::Act(id, action) => ActReply::Acted(id, slurm.act(&action)),
-                    };
-                    sys::ignore(done.send((generation, answer)));
-                    waker.wake();
-                }
-            });
-            match started {
-                Ok(_) => self.thread = Some(to),
-                Err(e) => tracing::error!(error = %e, "cannot start a thread for commands"),
-            }
+    fn thread(&mut self) -> Result<Sender<ActRequest>, NoThread> {
+        if let Some(thread) = &self.thread {
+            return Ok(thread.clone());
         }
-        self.thread.clone()
+        if self.hung >= MAX_HUNG {
+            return Err(NoThread::Limit);
+        }
+        let (to, requests) = channel();
+        let (done, waker, generation) = (self.to_done.clone(), self.waker.clone(), self.generation);
+        let given_up = Arc::new(AtomicBool::new(false));
+        self.given_up = Arc::clone(&given_up);
+        let (forged, recorded) = (self.forged_boot_time, self.recorded);
+        let slurm = Slurm::new(self.config.clone(), here::hostname(), forged)
+            .with_given_up(given_up)
+            .with_commands(self.commands.clone(), self.files.clone());
+        let state_dir = self.state_dir.clone();
+        let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
+            // Not on the thread that calls: the state directory's disk may hang.
+            let memory = state_dir.as_deref().map(DrainMemory::of).unwrap_or_default();
+            let seen = state_dir.as_deref().map(SeenSlurmd::of).unwrap_or_default();
+            let mut slurm = slurm.with_memory(memory).with_seen(seen);
+            for request in requests {
+                slurm.set_here(here::hostname(), forged.or_else(here::boot_time));
+                let answer = match request {
+                    ActRequest::Look if recorded => {
+                        ActReply::Looked(Err(LookError::NotHere(RECORDING.to_owned())))
+                    }
+                    ActRequest::Act(id, _) if recorded => {
+                        ActReply::Acted(id, Outcome::NotOurs(RECORDING.to_owned()))
+                    }
+                    ActRequest::Look => ActReply::Looked(slurm.look()),
+                    ActRequest::Act(id, action) => ActReply::Acted(id, slurm.act(&action)),
+                };
+                sys::ignore(done.send((generation, answer)));
+                waker.wake();
+            }
+        });
+        if let Err(e) = started {
+            tracing::error!(error = %e, "cannot start a thread for commands");
+            return Err(NoThread::NotStarted(e));
+        }
+        Ok(self.thread.insert(to).clone())
     }
 }
 
@@ -292,6 +323,47 @@ impl ActRunner {
 mod tests {
     use super::*;
     use model::scheduler::IncidentId;
+
+    /// With an unknown outcome, the daemon would wait for a write that nothing can carry out.
+    #[test]
+    fn what_reaches_no_thread_is_unknown_only_beside_earlier_ones_that_hang() {
+        let waker = Waker::new().unwrap();
+        let (mut runner, answers) = ActRunner::new(slurm::Settings::default(), None, true, None, waker);
+        let request = || {
+            let incident = IncidentId::parse("aaaaaaaa").unwrap();
+            ActRequest::Act(ActionId(1), Action::Uncomment { incident })
+        };
+        runner.hand_over(
+            request(),
+            Err(NoThread::NotStarted(io::ErrorKind::WouldBlock.into())),
+        );
+        let (ended, _) = channel();
+        runner.hand_over(request(), Ok(ended));
+        runner.hung = MAX_HUNG;
+        runner.waiting.push_back(request());
+        runner.next();
+        let outcomes: Vec<Outcome> = answers
+            .try_iter()
+            .map(|answer| match answer {
+                ActReply::Acted(_, outcome) => outcome,
+                other @ ActReply::Looked(_) => panic!("{other:?}"),
+            })
+            .collect();
+        let failed =
+            |at: usize, text: &str| matches!(&outcomes[at], Outcome::Failed(why) if why.starts_with(text));
+        assert!(
+            failed(0, "nothing was written: cannot start a thread for commands: "),
+            "{outcomes:?}"
+        );
+        assert!(
+            failed(1, "nothing was written: the command thread has ended"),
+            "{outcomes:?}"
+        );
+        assert!(
+            matches!(&outcomes[2], Outcome::Unknown(why) if why.contains("limit of command threads")),
+            "{outcomes:?}"
+        );
+    }
 
     /// A recording has no Slurm, so each answer says whether the request reached the thread.
     #[test]
