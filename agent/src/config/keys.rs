@@ -114,9 +114,9 @@ collectors::keys! {
             fits: |text| text.parse::<Listen>().is_ok(),
         }, empty: false }, default "[\"127.0.0.1:19190\"]", since "0.1.0",
         "Listen on addresses (\"127.0.0.1:19190\", \"[::]:19190\"), interfaces (\"ib0:19190\": all its\n\
-         addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address inside).\n\
-         Missing addresses are bound when they appear; an address already in use is a start-up error. Port 0 picks\n\
-         a free port.";
+         addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address\n\
+         inside); of both at most 64 addresses. Missing addresses are bound when they appear; an address already in\n\
+         use is a start-up error. Port 0 picks a free port.";
     WEB = "web_config_file": Kind::Path, example "\"/etc/nodewarden/web.config.yml\"", since "0.1.0",
         "TLS, client certificates and users of these addresses: a file in the format of Prometheus' exporter-toolkit. It is read\n\
          again when it or a file that it names has changed. Not set: plain HTTP without authentication.";

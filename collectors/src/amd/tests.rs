@@ -251,7 +251,7 @@ fn a_refusal_during_a_reset_is_not_missing_permission() {
     assert_eq!(of(libc::ENODEV), Some(Failure::Gone));
     assert_eq!(of(libc::EIO), Some(Failure::Unknown));
     assert_eq!(of(libc::EOPNOTSUPP), None, "unsupported");
-    let after = |minutes| Failure::Busy.after(Some(Duration::from_secs(60 * minutes)));
+    let after = |minutes: u64| Failure::Busy.after(Some(Duration::from_secs(60 * minutes)));
     assert_eq!(
         [0, 9, 10].map(after),
         [Failure::Busy, Failure::Busy, Failure::Unknown]
