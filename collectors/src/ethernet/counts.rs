@@ -18,7 +18,8 @@ pub(super) struct EthernetCounts {
 
 impl EthernetCounts {
     /// Takes the statistics in the driver's table. Flow control statistics of a priority without flow control are
-    /// omitted. `pfc` is `None` if the priorities with flow control are unknown.
+    /// omitted while they are 0: a switch can pause such a priority, and firmware can have others than DCB. `pfc` is
+    /// `None` if the driver has no DCB.
     pub(super) fn of<'a>(
         driver: &EthernetDriver,
         pfc: Option<&Pfc>,
@@ -41,7 +42,7 @@ impl EthernetCounts {
             return;
         };
         let without = |number| pfc.is_some_and(|pfc| !pfc.is_on(number));
-        if row.of_pfc && number.is_some_and(without) {
+        if row.of_pfc && value == 0 && number.is_some_and(without) {
             return;
         }
         let value = Some(value).filter(|n| *n != u64::MAX);

@@ -19,11 +19,17 @@ pub(super) struct EthernetDriver {
     /// The driver has no DCB, and its statistics are in the host's memory. They cost no firmware command and are
     /// read whether priorities have flow control or not.
     pub(super) without_dcb: bool,
+    /// Without a priority that was set by DCB, the driver reports none and does not ask the firmware, which other tools
+    /// configure.
+    pub(super) hides_pfc: bool,
 }
 
 static DRIVERS: &[EthernetDriver] = &[
     EthernetDriver::new("mlx5_core", mlx5::ROWS),
-    EthernetDriver::new("bnxt_en", bnxt::ROWS),
+    EthernetDriver {
+        hides_pfc: true,
+        ..EthernetDriver::new("bnxt_en", bnxt::ROWS)
+    },
     EthernetDriver::new("ice", ice::ROWS),
     EthernetDriver {
         without_dcb: true,
@@ -47,6 +53,7 @@ impl EthernetDriver {
             name,
             rows,
             without_dcb: false,
+            hides_pfc: false,
         }
     }
 

@@ -70,7 +70,10 @@ impl Interface {
 
     fn ask(&mut self, port: &PortOf<'_>, reading: &mut InterfaceReading<'_>) -> Pace {
         let ieee = reading.ask(CallKind::Dcb, CallTarget::dcb);
-        if let Ok(ieee) = &ieee {
+        let hides_pfc = port.driver.is_some_and(|d| d.hides_pfc);
+        if let Ok(ieee) = &ieee
+            && (!hides_pfc || ieee.pfc.is_some_and(|pfc| pfc.enabled != 0))
+        {
             reading.push_setup(ieee);
         }
         // Which priorities have flow control. `None`: no DCB shows it.

@@ -1,5 +1,5 @@
 //! The ethernet collector's metrics: counters and configuration of the Ethernet port below a RoCE port, or of each member
-//! of its bond (label `netdev`). A priority without PFC has no PFC series.
+//! of its bond (label `netdev`). A priority without PFC has only those PFC series that are not 0.
 
 use crate::metric::{Kind, Metric, Tier, Unit};
 
@@ -67,7 +67,7 @@ metrics! {
     PFC_RX_TRANSITIONS "rdma_pfc_rx_transitions_total" Counter None Detail ["priority"] STATISTICS
         "XOFF/XON transitions of a priority caused by received PFC frames.";
     PFC_ENABLED "rdma_pfc_enabled" Gauge None Detail ["priority"] DCB
-        "PFC state of a priority: 1 enabled, 0 disabled.";
+        "PFC state of a priority: 1 enabled, 0 disabled. Absent while unknown: bnxt_en without a priority that was set by DCB.";
     PAUSE_RX_FRAMES "rdma_pause_rx_frames_total" Counter None Core [] PAUSE
         "Global pause frames (802.3x) received, which pause the whole link and not a single priority.";
     PAUSE_TX_FRAMES "rdma_pause_tx_frames_total" Counter None Core [] PAUSE

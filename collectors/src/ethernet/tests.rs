@@ -288,6 +288,46 @@ fn the_counts_of_dcb_are_taken_only_where_the_statistics_of_a_driver_are_not_kno
     );
 }
 
+const OF_BNXT: [&str; 5] = [
+    "pfc_tx_frames_total 3",
+    "pfc_tx_pause_seconds_total 3",
+    "pfc_tx_frames_total 4",
+    "pfc_enabled 4",
+    "qos_trust_info dscp",
+];
+
+fn bnxt(enabled: u8) -> Reading {
+    let node = Node::new();
+    node.add("bnxt_re0", "0000:01:00.0", "bnxt_en", "eth0");
+    node.world.net("eth0", Net::bnxt(enabled));
+    read(&mut *node.port())
+}
+
+/// The switch pauses another priority than the one with flow control.
+#[test]
+fn pauses_of_a_priority_without_flow_control_are_shown() {
+    let reading = bnxt(1 << 4);
+    assert_eq!(values(&reading, OF_BNXT), [80.0, 2.5, 0.0, 1.0, 1.0].map(Some));
+    assert_eq!(
+        values(&reading, ["pfc_tx_frames_total 5", "pfc_enabled 3"]),
+        [None, Some(0.0)]
+    );
+}
+
+/// The adapter has priorities that Broadcom's tools set, which DCB does not know.
+#[test]
+fn a_bnxt_without_any_priority_by_dcb_has_unknown_flow_control() {
+    let reading = bnxt(0);
+    let expected = [Some(80.0), Some(2.5), None, None, None];
+    assert_eq!(values(&reading, OF_BNXT), expected);
+    let node = Node::with_mlx5();
+    node.world.net("eth0", Net::without());
+    assert_eq!(
+        values(&read(&mut *node.port()), ["pfc_enabled 4", "qos_trust_info dscp"]),
+        [Some(0.0), Some(1.0)]
+    );
+}
+
 #[test]
 fn a_bad_table_is_an_error_and_the_switch_is_off_at_once() {
     for text in ["enabeld = true", "enabled = 1"] {

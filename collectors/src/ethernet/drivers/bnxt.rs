@@ -1,5 +1,5 @@
 //! bnxt_en (bnxt_ethtool.c). Drops are counted by queue of its classes of service, which is no priority: they are left out
-//! but for their sum.
+//! but for their sum. `bnxt_dcbnl_ieee_getpfc` reports no priority where bnxtqos or niccli configured the firmware.
 
 use super::{Row, Scale};
 use crate::ethernet::metrics as m;

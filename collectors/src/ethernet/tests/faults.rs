@@ -71,7 +71,11 @@ fn counts_of_a_priority_are_never_shown_as_those_of_another() {
     let reading = read(&mut *port);
     // DCB reported priority 3 before, and no statistic has that name any more.
     let both = ["pfc_rx_pause_seconds_total 3", "pfc_rx_pause_seconds_total 4"];
-    assert_eq!(values(&reading, both), [None, None]);
+    assert_eq!(values(&reading, both), [None, Some(9.0)]);
+    assert_eq!(
+        values(&reading, ["pfc_enabled 3", "pfc_enabled 4"]),
+        [Some(1.0), Some(0.0)]
+    );
     assert_eq!(values(&read(&mut *port), both), [None, Some(9.0)]);
 }
 

@@ -145,7 +145,7 @@ fn a_driver_whose_statistics_fail_keeps_its_other_values_and_is_asked_ever_more_
 
 /// What DCB said is unknown: a priority's flow control must not be shown as if it were on.
 #[test]
-fn while_dcb_fails_the_link_is_read_and_no_flow_control() {
+fn while_dcb_fails_the_link_and_counted_pauses_are_read_and_no_flow_control() {
     let node = Node::with_mlx5();
     node.world.on_call(|world, call| {
         world.refuse((call == "dcb eth0").then_some(Errno::EIO));
@@ -156,12 +156,13 @@ fn while_dcb_fails_the_link_is_read_and_no_flow_control() {
             &reading,
             [
                 "ethernet_unreadable dcb io",
+                "pfc_enabled 3",
                 "pfc_rx_frames_total 3",
                 "priority_discards_total 3 discard",
                 "pause_rx_frames_total"
             ]
         ),
-        [Some(1.0), None, Some(1.0), Some(5.0)]
+        [Some(1.0), None, Some(7.0), Some(1.0), Some(5.0)]
     );
 }
 

@@ -71,6 +71,24 @@ impl Net {
         net
     }
 
+    /// bnxt, which names every priority. DCB names these as those with flow control, and the adapter pauses the third.
+    pub(super) fn bnxt(enabled: u8) -> Self {
+        let mut statistics = Vec::new();
+        for p in 0..8 {
+            let by = if p == 3 { 1 } else { 0 };
+            statistics.push((format!("tx_pfc_ena_frames_pri{p}"), by * 80));
+            statistics.push((format!("pfc_pri{p}_tx_duration_us"), by * 2_500_000));
+        }
+        Self {
+            pfc: Some(Pfc {
+                enabled,
+                ..Pfc::default()
+            }),
+            statistics,
+            ..Self::default()
+        }
+    }
+
     /// A driver that takes this long for its statistics.
     pub(super) fn taking(self, takes: Duration) -> Self {
         Self { takes, ..self }
