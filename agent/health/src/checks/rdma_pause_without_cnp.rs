@@ -7,6 +7,7 @@ use collectors::rdma::metrics::{NP_CNP_SENT, NP_ECN_MARKED_ROCE_PACKETS, RP_CNP_
 use collectors::{Metric, SubjectKind};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
+use super::rdma_pfc_storm::repaired_without_pause;
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
@@ -20,7 +21,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::RdmaPort,
     fires_when: "Within 600 s a port sends or receives at least 1,000 PFC pause frames, but no congestion notification (CNP) or ECN-marked packet.",
     lasting: "2 consecutive readings, at least 30 s",
-    clears_when: "3 consecutive readings, at least 600 s, with a notification or with fewer pause frames.",
+    clears_when: "3 consecutive readings, at least 600 s, with a notification, with fewer pause frames or with PFC turned off.",
     ignored_when: "Nodes whose `health.checks` does not name this check: some fabrics run without DCQCN.",
     scope: Scope::Shared,
     may: May::Observe,
@@ -92,7 +93,10 @@ fn grown<'a>(
 }
 
 fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option<Opinion> {
-    let (paused, all_paused, sample) = grown(judge, trails, port, &[&PFC_RX_FRAMES, &PFC_TX_FRAMES])?;
+    let Some((paused, all_paused, sample)) = grown(judge, trails, port, &[&PFC_RX_FRAMES, &PFC_TX_FRAMES])
+    else {
+        return without_frames(judge, port);
+    };
     let (notified, all_notified, _) = grown(
         judge,
         trails,
@@ -114,5 +118,16 @@ fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option
         at: judge.read_at(&sample),
         detail: "pauses without congestion notifications".to_owned(),
         evidence: evidence(&sample, &expected),
+    })
+}
+
+/// A port that has no counter of PFC frames any more.
+fn without_frames(judge: &Judge<'_>, port: &Port<'_>) -> Option<Opinion> {
+    let is_absent = port.one(&PFC_RX_FRAMES).is_none() && port.one(&PFC_TX_FRAMES).is_none();
+    Some(Opinion {
+        reading: Reading::Good,
+        at: repaired_without_pause(judge, port).filter(|_| is_absent)?,
+        detail: String::new(),
+        evidence: String::new(),
     })
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use collectors::SubjectKind;
-use collectors::ethernet::metrics::{PAUSE_STORM_EVENTS, PAUSE_TX_SECONDS, PFC_TX_PAUSE};
+use collectors::ethernet::metrics::{
+    CALL_SECONDS, PAUSE_STORM_EVENTS, PAUSE_TX_SECONDS, PFC_ENABLED, PFC_TX_PAUSE, UNREADABLE,
+};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
 use super::{Check, Looks, May, Scope, Version};
@@ -19,7 +21,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::RdmaPort,
     fires_when: "A port pauses its switch, one priority (PFC) or the whole link (802.3x), for more than 5 % of 60 s: shown, never drains. It may drain at more than 50 %, or after a pause storm within 600 s.",
     lasting: "2 consecutive readings, at least 30 s",
-    clears_when: "3 consecutive readings, at least 300 s, below the limit and without a pause storm for 600 s.",
+    clears_when: "3 consecutive readings, at least 300 s, below the limit or with pause turned off, and without a pause storm for 600 s.",
     ignored_when: "Pauses that the port receives.",
     scope: Scope::Node,
     // A job that writes faster than its host reads has the same effect.
@@ -73,7 +75,21 @@ struct Pauses<'a> {
     storms: u64,
     watched: bool,
     storm: Option<Sample<'a>>,
+    /// Pause was turned off.
+    is_off: bool,
     at: Duration,
+}
+
+/// Turning pause off repairs what was found before, and mlx5 then no longer has its counters. The time of the reading of
+/// statistics in which no priority has PFC. `None`: a priority has it, this is unknown, or nothing was found.
+pub(super) fn repaired_without_pause(judge: &Judge<'_>, port: &Port<'_>) -> Option<Duration> {
+    let call = |metric, call| port.with(metric, "call", call);
+    let read = call(&CALL_SECONDS, "statistics")?;
+    let failed = ["dcb", "statistics"].map(|c| call(&UNREADABLE, c));
+    let is_read = failed.iter().all(Option::is_none);
+    let mut enabled = port.all(&PFC_ENABLED).peekable();
+    let is_off = enabled.peek().is_some() && enabled.all(|s| number(Some(s)) == Some(0));
+    (is_read && is_off && !judge.bad.is_empty()).then(|| judge.read_at(read))
 }
 
 /// A counter of seconds, in microseconds.
@@ -99,9 +115,12 @@ impl<'a> Pauses<'a> {
             storms: 0,
             watched: true,
             storm: None,
+            is_off: false,
             at: Duration::ZERO,
         };
+        let mut has_time = false;
         for sample in port.all(&PFC_TX_PAUSE).chain(port.all(&PAUSE_TX_SECONDS)) {
+            has_time = true;
             let Some(paused) = microseconds(sample) else {
                 continue;
             };
@@ -130,6 +149,10 @@ impl<'a> Pauses<'a> {
             }
             found.storms += grown.by;
         }
+        if !has_time && let Some(at) = repaired_without_pause(judge, port) {
+            found.is_off = true;
+            found.at = found.at.max(at);
+        }
         (found.at > Duration::ZERO).then_some(found)
     }
 
@@ -140,7 +163,9 @@ impl<'a> Pauses<'a> {
         let reading = match () {
             () if is_much || storms > 0 => Reading::Bad,
             // Some drivers count storms only, not the paused time.
-            () if percent.is_none() && (self.storm.is_none() || !with_storms) => Reading::Unknown,
+            () if percent.is_none() && !self.is_off && (self.storm.is_none() || !with_storms) => {
+                Reading::Unknown
+            }
             () if with_storms && !self.watched => Reading::Unknown,
             () => Reading::Good,
         };

@@ -1,8 +1,8 @@
 //! Checks `rdma-pfc-storm`, `rdma-lossless-loss` and `rdma-pause-without-cnp`.
 
 use collectors::ethernet::metrics::{
-    PAUSE_RX_FRAMES, PAUSE_RX_SECONDS, PAUSE_STORM_EVENTS, PAUSE_TX_FRAMES, PAUSE_TX_SECONDS, PFC_ENABLED,
-    PFC_RX_FRAMES, PFC_RX_PAUSE, PFC_TX_PAUSE, PRIORITY_DISCARDS,
+    CALL_SECONDS, PAUSE_RX_FRAMES, PAUSE_RX_SECONDS, PAUSE_STORM_EVENTS, PAUSE_TX_FRAMES, PAUSE_TX_SECONDS,
+    PFC_ENABLED, PFC_RX_FRAMES, PFC_RX_PAUSE, PFC_TX_PAUSE, PRIORITY_DISCARDS, UNREADABLE,
 };
 use collectors::rdma::metrics::{NP_CNP_SENT, RP_CNP_HANDLED};
 
@@ -117,6 +117,55 @@ fn an_unreadable_counter_ends_nothing() {
     sim.host.ports[3].series.clear();
     sim.pass(HOUR);
     assert_eq!(sim.incidents(), before);
+}
+
+/// The series of a port whose pause an administrator turned off: mlx5 counts pauses only while they are on.
+fn without_pause(sim: &mut Sim, port: usize) {
+    let port = &mut sim.host.ports[port];
+    port.series.clear();
+    for priority in ["0", "3"] {
+        port.set(&PFC_ENABLED, &[priority], 0.0);
+    }
+    port.set(&CALL_SECONDS, &["dcb"], 0.01);
+    port.set(&CALL_SECONDS, &["statistics"], 0.01);
+}
+
+#[test]
+fn turning_pause_off_ends_a_finding() {
+    let mut sim = node();
+    pause(&mut sim, 3, &[3], 0.9);
+    let open = sim.incidents();
+    assert!(!open.is_empty());
+    without_pause(&mut sim, 3);
+    // A priority that still has flow control.
+    sim.host.ports[3].set(&PFC_ENABLED, &["3"], 1.0);
+    sim.pass(HOUR);
+    assert_eq!(sim.incidents(), open);
+    for why in [["statistics", "io"], ["dcb", "resting"]] {
+        (0..8).for_each(|port| without_pause(&mut sim, port));
+        sim.host.ports[3].set(&UNREADABLE, &why, 1.0);
+        sim.pass(HOUR);
+        assert_eq!(sim.incidents(), open, "{why:?}");
+    }
+    without_pause(&mut sim, 3);
+    sim.pass(400);
+    assert!(
+        sim.incidents().iter().all(|i| i.ends_with("cleared")),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+#[test]
+fn turning_pause_off_on_every_port_ends_the_finding_about_most() {
+    let mut sim = node();
+    pause(&mut sim, 4, &[0, 1, 2, 3, 4, 5, 6, 7], 0.3);
+    (0..8).for_each(|port| without_pause(&mut sim, port));
+    sim.pass(400);
+    assert_eq!(
+        sim.incidents(),
+        ["pauses of most Ethernet ports of mlx5_core together cleared"]
+    );
 }
 
 /// 802.3x: the whole link is paused, and no priority has flow control.
@@ -307,6 +356,18 @@ mod without_notifications {
         );
         assert_eq!(sim.slurm.comment, None);
         sim.pass(1500);
+        assert_eq!(
+            sim.incidents(),
+            ["pauses without congestion notifications at 0000:13:00.0 cleared"]
+        );
+    }
+
+    #[test]
+    fn turning_flow_control_off_ends_it() {
+        let mut sim = asked();
+        run(&mut sim, 0.0);
+        (0..8).for_each(|port| without_pause(&mut sim, port));
+        sim.pass(700);
         assert_eq!(
             sim.incidents(),
             ["pauses without congestion notifications at 0000:13:00.0 cleared"]
