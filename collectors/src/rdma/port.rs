@@ -119,7 +119,8 @@ impl RdmaPort {
             |word| words.pma(word),
             files,
         ));
-        words.has_pma = !counters.is_empty();
+        let of_pma = counters.iter().filter(|c| !c.meaning.is_named);
+        words.of_pma = of_pma.map(|c| c.meaning.metric).collect();
         counters.extend(listed(counter::of(
             &folder.join("counters_ext"),
             |word| words.ext(word),
@@ -139,7 +140,7 @@ impl RdmaPort {
         // A driver without a folder of counters has none.
         let stats = known
             .filter(|_| !hw_counters.is_empty())
-            .map(|(known, port)| NetlinkStats::new(known, port, words, Box::new(kernel)));
+            .map(|(known, port)| NetlinkStats::new(known, port, words.clone(), Box::new(kernel)));
         let device = place.speaks_for_device.then(|| {
             let is_there = |row: &&Row| hw_counters.iter().any(|c| c.meaning.is(row.metric));
             let means = |word: &str| {

@@ -124,7 +124,7 @@ impl NetlinkStats {
             Some(index) => index,
             None => find(&mut *self.kernel, &self.known)?,
         };
-        let (counters, port, words) = (&mut self.counters, self.port, self.words);
+        let (counters, port, words) = (&mut self.counters, self.port, &self.words);
         let device = self.known.device.as_str();
         let (mut has_any, mut foreign) = (false, false);
         self.kernel
@@ -194,7 +194,7 @@ impl NetlinkStats {
 }
 
 /// Names rarely change: only a new one is looked up.
-fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), words: Words) {
+fn take(counters: &mut Vec<(Meaning, u64)>, at: usize, (name, count): (&str, u64), words: &Words) {
     match counters.get_mut(at) {
         Some((meaning, known)) if *meaning.name == *name => *known = count,
         _ => {

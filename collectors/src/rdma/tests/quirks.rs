@@ -421,3 +421,66 @@ fn old_kernels_have_the_counters_of_64_bits_in_a_folder_of_their_own() {
         None
     );
 }
+
+/// Its PMA cuts most counts to 8 or 16 bits and leaves others at 0 (`bnxt_re_assign_pma_port_counters`).
+#[test]
+fn bnxt_re_has_only_data_and_packets_in_its_pma() {
+    let node = Recorded::of("bnxt_re");
+    let write = |file: &str, count: u64| {
+        let file = node.port("bnxt_re0").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, format!("{count}\n")).unwrap();
+    };
+    for file in ["link_downed", "port_rcv_constraint_errors", "port_xmit_wait"] {
+        write(&format!("counters/{file}"), 255);
+    }
+    write("counters/port_xmit_discards", 65535);
+    write("counters/port_rcv_errors", 65535);
+    write("counters/port_xmit_data", 1000);
+    write("counters/unicast_xmit_packets", 7);
+    fs::remove_file(node.0.path().join("netlink")).unwrap();
+    for (file, count) in [
+        ("tx_roce_discards", 131_071),
+        ("rx_roce_discards", 6),
+        ("rx_roce_errors", 8),
+        ("tx_bytes", 5),
+    ] {
+        write(&format!("hw_counters/{file}"), count);
+    }
+    let readings = node.read();
+    let of = |name: &str| value(&readings, &format!("rdma_{name} bnxt_re0 1"));
+    let kept = [
+        "port_xmit_discards_total",
+        "port_rcv_discards_total",
+        "port_rcv_errors_total",
+    ];
+    assert_eq!(kept.map(of), [131_071, 6, 8].map(Some));
+    let of_pma = ["port_xmit_data_bytes_total", "unicast_xmit_packets_total"];
+    assert_eq!(of_pma.map(of), [4000, 7].map(Some));
+    let omitted = [
+        "link_downed_total",
+        "port_rcv_constraint_errors_total",
+        "port_xmit_wait_total",
+        "counter_saturated",
+    ];
+    assert_eq!(omitted.map(of), [None; 4]);
+    let cut = readings
+        .keys()
+        .filter(|name| name.starts_with("rdma_counter_saturated"));
+    assert_eq!(cut.count(), 0);
+}
+
+/// A PMA has only some of the counts that drivers have in `hw_counters/`.
+#[test]
+fn a_counter_that_the_pma_lacks_comes_from_the_hardware_counters() {
+    let node = Node::with(&["mana_0"]);
+    for (file, count) in [("rx_bytes", "12\n"), ("tx_packets", "5\n")] {
+        node.write(&format!("infiniband/mana_0/ports/1/hw_counters/{file}"), count);
+    }
+    node.write("infiniband/mana_0/ports/1/counters/port_rcv_data", "10\n");
+    let readings = read(&mut *node.ports("")[0]);
+    let of = |name: &str| value(&readings, &format!("rdma_{name}"));
+    assert_eq!(of("port_rcv_data_bytes_total mana_0 1"), Some(40));
+    assert_eq!(of("hw_counter_total mana_0 1 rx_bytes"), Some(12));
+    assert_eq!(of("port_xmit_packets_total mana_0 1"), Some(5));
+}

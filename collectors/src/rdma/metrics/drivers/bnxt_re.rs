@@ -31,7 +31,25 @@ pub(super) static DRIVER: RdmaDriver = RdmaDriver {
         "rx_roce_errors" => pma::PORT_RCV_ERRORS,
     },
     gauges: &["active_*", "watermark_*", "db_fifo_register"],
-    // The driver fills it with the number of broadcasts sent.
-    wrong: &["recoverable_errors"],
+    wrong: &[
+        // The driver fills it with the number of broadcasts sent.
+        "recoverable_errors",
+        // Of its PMA these are the low 8 or 16 bits of wider counts, or never filled in.
+        "symbol_error",
+        "link_error_recovery",
+        "link_downed",
+        "port_rcv_errors",
+        "port_rcv_remote_physical_errors",
+        "port_rcv_switch_relay_errors",
+        "port_xmit_discards",
+        "port_xmit_constraint_errors",
+        "port_rcv_constraint_errors",
+        "local_link_integrity_errors",
+        "excessive_buffer_overrun_errors",
+        "VL15_dropped",
+        "port_xmit_wait",
+        "multicast_xmit_packets",
+        "multicast_rcv_packets",
+    ],
     ..RdmaDriver::PLAIN
 };

@@ -90,11 +90,11 @@ pub(in crate::rdma) struct Means {
 }
 
 /// Counter names of the driver of one port.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(in crate::rdma) struct Words {
     driver: Option<&'static RdmaDriver>,
-    /// The port has a PMA, which has the PMA counters.
-    pub(in crate::rdma) has_pma: bool,
+    /// Metrics that the port's PMA has, which are not taken from `hw_counters/` too.
+    pub(in crate::rdma) of_pma: Vec<&'static Metric>,
 }
 
 impl Words {
@@ -104,17 +104,17 @@ impl Words {
         let known = DRIVERS.iter().copied().find(|d| d.names.contains(&driver));
         Self {
             driver: known,
-            has_pma: false,
+            of_pma: Vec::new(),
         }
     }
 
-    fn drivers(self) -> impl Iterator<Item = &'static RdmaDriver> {
+    fn drivers(&self) -> impl Iterator<Item = &'static RdmaDriver> {
         let all = if self.driver.is_none() { DRIVERS } else { &[] };
         self.driver.into_iter().chain(all.iter().copied())
     }
 
     /// A file in a port's `hw_counters/`, or a netlink counter of that name. `None`: its value is not what its name says.
-    pub(in crate::rdma) fn port(self, word: &str) -> Option<Means> {
+    pub(in crate::rdma) fn port(&self, word: &str) -> Option<Means> {
         let own = self.drivers().flat_map(|d| d.port).find(|r| r.file == word);
         let prefix = self.driver.and_then(|d| d.prefix);
         let plain = || {
@@ -124,35 +124,35 @@ impl Words {
         let row = own.or_else(plain);
         // Other drivers with an mlx5 name do not have its hardware width.
         let is_as_wide = own.is_some() || prefix.is_some();
-        let row = row.filter(|r| !self.has_pma || !pma::METRICS.iter().any(|m| std::ptr::eq(*m, r.metric)));
+        let row = row.filter(|r| !self.of_pma.iter().any(|m| std::ptr::eq(*m, r.metric)));
         let means = self.means(word, row, (&HW_COUNTER, &HW_GAUGE))?;
         let width = if is_as_wide { means.width } else { Width::Wide };
         Some(Means { width, ..means })
     }
 
     /// A file in a device's `hw_counters/`, which belongs to the port if the device has only one.
-    pub(in crate::rdma) fn device(self, word: &str, is_only_port: bool) -> Option<Means> {
+    pub(in crate::rdma) fn device(&self, word: &str, is_only_port: bool) -> Option<Means> {
         let all = self.driver.filter(|_| is_only_port);
         let row = all.and_then(|d| d.device.iter().find(|r| r.file == word));
         self.means(word, row, (&DEVICE_HW_COUNTER, &DEVICE_HW_COUNTER))
     }
 
     /// A file in `counters/`.
-    pub(in crate::rdma) fn pma(self, word: &str) -> Option<Means> {
+    pub(in crate::rdma) fn pma(&self, word: &str) -> Option<Means> {
         let own = self.driver.and_then(|d| d.pma.iter().find(|r| r.file == word));
         let row = own.or_else(|| pma::ROWS.iter().find(|r| r.file == word));
         self.means(word, row, (&PORT_COUNTER, &PORT_COUNTER))
     }
 
     /// A file in `counters_ext/`. `None` for a driver with a meaning of its own for the PMA's words: its units differ.
-    pub(in crate::rdma) fn ext(self, word: &str) -> Option<Means> {
+    pub(in crate::rdma) fn ext(&self, word: &str) -> Option<Means> {
         let is_plain = self.driver.is_none_or(|d| d.pma.is_empty());
         let row = ext::ROWS.iter().find(|r| r.file == word && is_plain)?;
         self.means(word, Some(row), (&PORT_COUNTER, &PORT_COUNTER))
     }
 
     fn means(
-        self,
+        &self,
         word: &str,
         row: Option<&'static Row>,
         (counter, gauge): (&'static Metric, &'static Metric),

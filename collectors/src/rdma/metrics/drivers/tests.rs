@@ -55,8 +55,9 @@ fn driver_names_are_unique_and_every_counter_name_has_one_meaning() {
 fn pma_counters_of_a_port_are_not_counted_twice() {
     let mut words = Words::of("");
     assert_eq!(name(words.port("link_downed")), "rdma_link_downed_total");
-    words.has_pma = true;
+    words.of_pma = vec![&pma::LINK_DOWNED];
     assert_eq!(name(words.port("link_downed")), "rdma_hw_counter_total");
+    assert_eq!(name(words.port("sent_pkts")), "rdma_port_xmit_packets_total");
     assert_eq!(name(words.port("np_cnp_sent")), "rdma_np_cnp_sent_total");
 }
 
