@@ -50,6 +50,16 @@ pub(super) static DRIVER: RdmaDriver = RdmaDriver {
         "port_xmit_wait",
         "multicast_xmit_packets",
         "multicast_rcv_packets",
+        // Broadcom's driver lists these names of mlx5 and never fills them in.
+        "rp_cnp_ignored",
+        "rx_icrc_encapsulated",
+        "roce_adp_retrans",
+        "roce_adp_retrans_to",
+        "roce_slow_restart",
+        "roce_slow_restart_cnps",
+        "roce_slow_restart_trans",
+        "req_cqe_flush_error",
+        "resp_cqe_flush_error",
     ],
     ..RdmaDriver::PLAIN
 };

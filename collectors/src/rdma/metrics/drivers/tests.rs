@@ -181,6 +181,15 @@ fn every_pma_counter_clamps_at_its_own_width() {
 #[test]
 fn a_counter_with_a_wrong_name_is_omitted() {
     assert_eq!(port("bnxt_en", "recoverable_errors"), "");
+    for word in [
+        "rp_cnp_ignored",
+        "rx_icrc_encapsulated",
+        "roce_adp_retrans",
+        "roce_slow_restart_trans",
+    ] {
+        assert_eq!(port("bnxt_en", word), "");
+        assert_ne!(port("mlx5_core", word), "");
+    }
     assert_eq!(name(Words::of("hfi1").pma("unicast_rcv_packets")), "");
     assert_eq!(
         name(Words::of("mlx5_core").pma("unicast_rcv_packets")),
