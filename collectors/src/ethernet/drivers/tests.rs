@@ -80,6 +80,7 @@ fn each_driver_has_its_words() {
             Some(3),
             None,
         ),
+        ("ionic", "rx_pause_1us_count", &m::PAUSE_RX_SECONDS, None, None),
         (
             "ionic",
             "frames_tx_pripause",
