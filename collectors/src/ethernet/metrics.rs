@@ -69,9 +69,9 @@ metrics! {
     PFC_ENABLED "rdma_pfc_enabled" Gauge None Detail ["priority"] DCB
         "PFC state of a priority: 1 enabled, 0 disabled. Absent while unknown: bnxt_en without a priority that was set by DCB.";
     PAUSE_RX_FRAMES "rdma_pause_rx_frames_total" Counter None Core [] PAUSE
-        "Global pause frames (802.3x) received, which pause the whole link and not a single priority.";
+        "Global pause frames (802.3x) received, which pause the whole link and not a single priority. On mlx5 (pause_ctrl_phy) PFC frames may be included.";
     PAUSE_TX_FRAMES "rdma_pause_tx_frames_total" Counter None Core [] PAUSE
-        "Global pause frames (802.3x) sent, which pause the whole link and not a single priority.";
+        "Global pause frames (802.3x) sent, which pause the whole link and not a single priority. On mlx5 (pause_ctrl_phy) PFC frames may be included.";
     PAUSE_RX_SECONDS "rdma_pause_rx_seconds_total" Counter Seconds Core [] STATISTICS
         "Time for which received global pause frames (802.3x) paused transmission on the link, in seconds.";
     PAUSE_TX_SECONDS "rdma_pause_tx_seconds_total" Counter Seconds Core [] STATISTICS
