@@ -419,7 +419,9 @@ impl Parent {
         let mut is_new_web = false;
         let error = match loaded {
             Ok((loaded, web)) => {
-                is_new_web = self.web.configure(loaded.config.web_config_file.clone(), web);
+                // One that waited for other addresses does so no longer.
+                let is_moved = loaded.config.listen != self.setup.loaded.config.listen;
+                is_new_web = self.web.configure(loaded.config.web_config_file.clone(), web) || is_moved;
                 sys::log::set_level(&loaded.config.log_level);
                 self.act.configure(loaded.config.slurm.clone());
                 self.checks.configure(&loaded.config.health_commands);

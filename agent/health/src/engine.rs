@@ -266,7 +266,9 @@ impl Engine {
                     self.when = when;
                 }
                 Said::Declared(subject) => {
-                    self.out.dirty |= self.book.verdict_none(&subject, self.now.wall);
+                    self.state.ledger.reset(&subject.name, self.now.wall);
+                    self.book.verdict_none(&subject, self.now.wall);
+                    self.out.dirty = true;
                 }
                 Said::Remedied {
                     subject,
@@ -282,6 +284,7 @@ impl Engine {
                     let wall = self.now.wall;
                     if by == Clear::GpuReset {
                         self.state.ledger.reset(&subject.name, before);
+                        self.out.dirty = true;
                     }
                     self.out.dirty |= self.book.remedied(&subject, by, before, &met, wall);
                 }

@@ -160,6 +160,8 @@ impl Seen {
         self.verify |= finding.verify;
         self.device |= finding.device;
         self.comments_only |= finding.comments_only;
+        // What does not end a later occurrence does not end it.
+        self.clears.retain(|clear| finding.clears.contains(clear));
         self.key = finding.key.or(self.key.take());
         self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {

@@ -138,6 +138,8 @@ impl Ledger {
                 if new == 0 {
                     return;
                 }
+                // The clock was put back after the boot.
+                self.over.boot = self.over.boot.min(wall);
                 Self::slot(&mut self.xids, gpu, xid.code)
             }
             EventBody::Driver { pci, what } => {

@@ -140,7 +140,7 @@ fn try_slot(config: &Config) -> String {
     }
     let mut cluster = Cluster::find(config.slurm.clone());
     let Some(node) = cluster.node().map(str::to_owned) else {
-        return "drain slots: not tried, because no slurmd runs here\n".to_owned();
+        return "drain slots: not tried, because the node is not known\n".to_owned();
     };
     let name = format!("{}probe-{node}", reservation::PREFIX);
     let window = Duration::from_secs(60);

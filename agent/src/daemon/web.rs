@@ -33,8 +33,6 @@ pub(super) struct WebAccess {
     gate: Gate,
     /// `listen` was changed, which needs a restart: the addresses are still those before.
     is_elsewhere: bool,
-    /// What waits for that restart.
-    held: Option<Option<Box<WebConfig>>>,
 }
 
 impl WebAccess {
@@ -42,14 +40,12 @@ impl WebAccess {
         Self {
             gate,
             is_elsewhere: false,
-            held: None,
         }
     }
 
     /// Takes a new one. Returns whether it was rejected; `None`: `web_config_file` is not set. One without the protection
     /// that is in force was made for the new addresses, and waits for them.
     pub(super) fn change(&mut self, web: Option<Box<WebConfig>>) -> Option<bool> {
-        self.held = None;
         let access = match web.as_deref().map(Access::new).transpose() {
             Ok(access) => access.unwrap_or_default(),
             Err(error) => {
@@ -63,7 +59,6 @@ impl WebAccess {
                 "the new web configuration has less protection and needs the restart that `listen` needs: the previous \
                  one stays in force"
             );
-            self.held = Some(web);
             return is_set.then_some(false);
         }
         warn(&access);
@@ -73,11 +68,8 @@ impl WebAccess {
     }
 
     /// Whether the configured addresses are others than those that are served. Comes before the access that belongs to them.
-    pub(super) fn listens_elsewhere(&mut self, is_elsewhere: bool) {
+    pub(super) const fn listens_elsewhere(&mut self, is_elsewhere: bool) {
         self.is_elsewhere = is_elsewhere;
-        if !is_elsewhere && let Some(web) = self.held.take() {
-            self.change(web);
-        }
     }
 }
 
@@ -116,6 +108,11 @@ mod tests {
         assert_eq!(web.change(None), None);
         assert!(has_users(&web));
         web.listens_elsewhere(false);
+        assert!(
+            has_users(&web),
+            "what belongs to these addresses comes after them"
+        );
+        assert_eq!(web.change(None), None);
         assert!(
             !has_users(&web),
             "the configured addresses are those that are served"

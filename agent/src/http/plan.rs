@@ -103,13 +103,17 @@ impl ListenPlan {
         let mut changes = AddressChanges::default();
         let mut missing = Vec::new();
         let fixed = |e: &Listen| matches!(e, Listen::Address(_));
-        let local = if self.entries.iter().all(fixed) {
+        let mut local = if self.entries.iter().all(fixed) {
             Some(Vec::new())
         } else {
             (self.list)()
                 .inspect_err(|e| missing.push(format!("cannot list interfaces: {e}")))
                 .ok()
         };
+        // Balancers put their addresses on the loopback: the limit must not leave out the node's own.
+        if let Some(local) = &mut local {
+            local.sort_by_key(|l| l.interface == "lo");
+        }
         let mut wanted: Vec<SocketAddr> = Vec::new();
         for entry in &self.entries {
             let found = resolve(entry, local.as_deref().unwrap_or_default());

@@ -7,7 +7,7 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use super::users::Users;
-use super::{WebConfig, tls};
+use super::{ClientAuth, WebConfig, tls};
 
 /// The access in force. The default: plain HTTP, everybody, no header.
 #[derive(Debug, Default)]
@@ -15,8 +15,9 @@ pub struct Access {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) users: Option<Arc<Users>>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    /// A client without a certificate is refused.
-    needs_certificate: bool,
+    /// What clients must present, and whether their certificates must have certain names.
+    client_auth: ClientAuth,
+    needs_names: bool,
 }
 
 impl Access {
@@ -39,7 +40,8 @@ impl Access {
             tls: tls.map(Arc::new),
             users,
             headers: web.headers.iter().map(header).collect::<Result<_, _>>()?,
-            needs_certificate: web.tls.as_ref().is_some_and(|tls| tls.client_auth.is_required()),
+            client_auth: web.tls.as_ref().map(|tls| tls.client_auth).unwrap_or_default(),
+            needs_names: web.tls.as_ref().is_some_and(|tls| !tls.allowed_sans.is_empty()),
         })
     }
 
@@ -54,11 +56,13 @@ impl Access {
         format!("{}, {users} authentication", self.scheme())
     }
 
-    /// Whether it lacks TLS, authentication or client certificates that `other` has.
+    /// Whether it lacks TLS, authentication or a check of client certificates that `other` has.
     pub fn is_weaker_than(&self, other: &Self) -> bool {
         (other.tls.is_some() && self.tls.is_none())
             || (other.users.is_some() && self.users.is_none())
-            || (other.needs_certificate && !self.needs_certificate)
+            || (other.client_auth.is_required() && !self.client_auth.is_required())
+            || (other.client_auth.verifies() && !self.client_auth.verifies())
+            || (other.needs_names && !self.needs_names)
     }
 
     /// Whether passwords are sent without encryption.

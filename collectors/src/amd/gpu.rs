@@ -195,6 +195,7 @@ impl Device for AmdGpu {
         if status.as_deref() == Some("suspended") {
             out.info(&m::UNAVAILABLE_INFO, &[&gpu, "suspended"]);
             self.process_files = ProcessFiles::default();
+            state.busy = None;
             self.push_unread(&state, out);
             return Ok(());
         }

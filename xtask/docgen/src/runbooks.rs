@@ -29,7 +29,7 @@ nodewarden clear ID --reason TEXT  # close a repaired incident and lift nodeward
 ```
 
 If you set your own reason, nodewarden leaves the node unchanged. If you lift its drain and the fault is still
-there, it drains once more. A second lift within 1 h is obeyed until new evidence.
+there, it drains once more. A second lift within 1 h is obeyed until new evidence, if the node was not rebooted between them.
 
 ```sh
 scontrol update NodeName=NODE State=UNDRAIN

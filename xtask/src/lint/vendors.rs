@@ -42,7 +42,7 @@ const DECLARED: &[(&str, &str)] = &[
         "kernel modules, and the number of NVLinks",
     ),
     (
-        "agent/health/src/reads/gpu.rs",
+        "agent/health/src/reads/links.rs",
         "NVLink, whose links recover one by one",
     ),
     ("agent/src/cli/help.rs", "examples of `nodewarden release`"),

@@ -49,6 +49,7 @@ mod rdma_scope;
 mod rdma_setup;
 mod reading_blocked;
 mod record;
+mod remedies;
 mod sources;
 mod timers;
 mod unproven;

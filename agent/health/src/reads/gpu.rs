@@ -93,11 +93,15 @@ impl<'a> Gpu<'a> {
 }
 
 impl Gpu<'_> {
+    /// Its architecture, in the word of the driver's library: `hopper`.
+    pub fn architecture(&self) -> Option<&str> {
+        self.one(&m::INFO)?.label("architecture")
+    }
+
     /// Whether it retires pages in place of rows, and has no threshold for errors of its SRAM: before Ampere.
     fn remaps_no_rows(&self) -> bool {
-        let info = self.one(&m::INFO);
-        let architecture = info.and_then(|info| info.label("architecture"));
-        architecture.is_some_and(|name| matches!(name, "kepler" | "maxwell" | "pascal" | "volta" | "turing"))
+        let old = ["kepler", "maxwell", "pascal", "volta", "turing"];
+        self.architecture().is_some_and(|name| old.contains(&name))
     }
 
     /// Whether its driver shows no remaps of it: nvidia-smi of an H200 with MIG has `N/A` there.

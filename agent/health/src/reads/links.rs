@@ -71,13 +71,17 @@ pub fn has_none(gpu: &Gpu<'_>) -> bool {
     gpu.is_up() == Some(true) && whole(gpu.one(kind(gpu).all)) == Some(0)
 }
 
+/// Whether MIG has taken every link down, as of an A100; later GPUs keep them.
+pub fn are_off(gpu: &Gpu<'_>) -> bool {
+    let is_ampere = gpu.architecture() == Some("ampere");
+    is_ampere && gpu.value(&m::MIG_MODE) == Some(1.0) && whole(gpu.one(kind(gpu).up)) == Some(0)
+}
+
 /// Links up and all links. `None`: unreadable, or no link and none expected.
 fn count(gpu: &Gpu<'_>, wanted: u64) -> Option<(u64, u64)> {
     let up = whole(gpu.one(kind(gpu).up))?;
     let all = whole(gpu.one(kind(gpu).all))?;
-    // MIG takes every link of an A100 down.
-    let is_off = up == 0 && gpu.value(&m::MIG_MODE) == Some(1.0);
-    (gpu.is_up() == Some(true) && (all > 0 || wanted > 0) && up <= all && !is_off).then_some((up, all))
+    (gpu.is_up() == Some(true) && (all > 0 || wanted > 0) && up <= all && !are_off(gpu)).then_some((up, all))
 }
 
 /// Notes the links of each GPU. Returns whether a highest number changed.

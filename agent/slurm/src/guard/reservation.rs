@@ -47,7 +47,7 @@ pub struct ParseError {
 /// When it begins with something else, or one of nodewarden has no times: the pause could be in it.
 pub fn ours(text: &str, zone: &TimeZone) -> Result<Vec<Reservation>, ParseError> {
     let mut all = Vec::new();
-    let mut is_list = false;
+    let (mut is_list, mut is_empty) = (false, false);
     for (at, line) in text
         .lines()
         .enumerate()
@@ -58,16 +58,19 @@ pub fn ours(text: &str, zone: &TimeZone) -> Result<Vec<Reservation>, ParseError>
             found: line.chars().take(80).collect(),
         };
         match line.strip_prefix("ReservationName=") {
-            Some(name) if name.starts_with(PREFIX) => all.push(reservation(line, zone).ok_or_else(bad)?),
-            Some(_) => {}
+            Some(name) => {
+                is_list = true;
+                if name.starts_with(PREFIX) {
+                    all.push(reservation(line, zone).ok_or_else(bad)?);
+                }
+            }
             // A Comment is printed with its line breaks. A line of it that looks like a pause only stops writes.
             None if is_list => {}
-            None if line.trim_end() == NONE => {}
+            None if line.trim_end() == NONE => is_empty = true,
             None => return Err(bad()),
         }
-        is_list = true;
     }
-    if !is_list {
+    if !is_list && !is_empty {
         return Err(ParseError {
             line: 1,
             found: String::new(),
@@ -225,6 +228,7 @@ mod tests {
             "hello\n",
             "ReservationName=nodewarden-x\n",
             "hello\nReservationName=a b\n",
+            "No reservations in the system\nhello\n",
         ] {
             assert!(ours(text, &TimeZone::UTC).is_err(), "{text:?}");
         }

@@ -282,9 +282,9 @@ fn a_command_with_a_missing_or_mistyped_key_is_named() {
     let files = Files::new(&[]);
     for (row, found) in [
         ("", "a table without timeout"),
-        ("\ntimout = \"5s\"", "a table with the unknown key \"timout\""),
+        ("\nlimit = \"5s\"", "a table with the unknown key \"limit\""),
     ] {
-        files.put(&format!("[commands.pager]\ncommand = [\"/bin/p\"]{row}\n"));
+        files.put(format!("[commands.pager]\ncommand = [\"/bin/p\"]{row}\n"));
         let [problem] = files.problems(&[]).try_into().unwrap();
         assert!(
             problem.ends_with(&format!(
@@ -597,9 +597,9 @@ fn a_row_that_cannot_check_the_node_is_refused_where_it_is_written() {
             "health.command: found a table without command, expected a table with name, command and perhaps every",
         ),
         (
-            "name = \"x\"\ncommand = \"a\"\nevry = \"5m\"",
+            "name = \"x\"\ncommand = \"a\"\nhow-often = \"5m\"",
             "1:1",
-            "health.command: found a table with the unknown key \"evry\", expected a table with name",
+            "health.command: found a table with the unknown key \"how-often\", expected a table with name",
         ),
         (
             "name = \"X_1\"\ncommand = \"a\"",

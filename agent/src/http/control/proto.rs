@@ -102,8 +102,10 @@ pub struct NodeStatus {
     /// Whether the last reload of the configuration failed.
     pub config_error: bool,
     /// Whether `listen` has changed since the start: that needs a restart.
+    #[serde(default)]
     pub restart_needed: bool,
     /// Whether the state directory could not be used at the start.
+    #[serde(default)]
     pub state_unused: bool,
     /// `health.mode` in force.
     pub mode: Mode,

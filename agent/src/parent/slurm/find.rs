@@ -82,14 +82,19 @@ pub fn find(search: &Search<'_>) -> Result<LocalSlurmd, NotFound> {
 /// The slurmd with this `-N`. Without one, the only slurmd that gets its name from slurm.conf.
 fn find_wanted(mut all: Vec<Running>, wanted: &str, skipped: &[String]) -> Result<LocalSlurmd, NotFound> {
     let names = names(&all);
-    if let Some(at) = all
-        .iter()
-        .position(|running| running.named.as_deref() == Some(wanted))
-    {
-        return Ok(all.swap_remove(at).node(wanted));
-    }
-    all.retain(|running| running.named.is_none());
+    let is_it = |running: &Running| running.named.as_deref() == Some(wanted);
+    let has_it = all.iter().any(is_it);
+    all.retain(|running| {
+        if has_it {
+            is_it(running)
+        } else {
+            running.named.is_none()
+        }
+    });
     match all.pop() {
+        Some(_) if !all.is_empty() && has_it => Err(NotFound::Ambiguous(format!(
+            "several slurmds run here with the option -N {wanted}, each with a slurm.conf of its own: nodewarden serves one cluster"
+        ))),
         Some(_) if !all.is_empty() => Err(NotFound::Ambiguous(format!(
             "several slurmds run here ({names}), and none has the option -N {wanted}: start that of slurm.node_name with it"
         ))),
@@ -133,9 +138,14 @@ struct Running {
 }
 
 impl Running {
-    /// A node of another slurm.conf is another cluster's.
+    /// A node of another slurm.conf is another cluster's. One process of a slurmd that forks may show none.
     fn is_same_node(&self, other: &Self) -> bool {
-        self.named == other.named && self.conf == other.conf
+        let is_other = self
+            .conf
+            .as_ref()
+            .zip(other.conf.as_ref())
+            .is_some_and(|(a, b)| a != b);
+        self.named == other.named && !is_other
     }
 
     fn node(self, name: &str) -> LocalSlurmd {

@@ -79,10 +79,14 @@ pub(super) static ROWS: &[Row] = &[
         id: "amdgpu-node-recovery-failed",
         what: "the recovery of an AMD GPU failed; the driver does not say of which",
         meaning: fault(Ends::Reboot),
-        forms: &[
-            at("[drm:amdgpu_* GPU Recovery Failed: "),
-            at("[drm:amdgpu_* resume of IP block * failed "),
-        ],
+        forms: &[at("[drm:amdgpu_* GPU Recovery Failed: ")],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-node-not-resumed",
+        what: "a part of an AMD GPU did not start again after a reset or sleep; the driver does not say of which",
+        meaning: fault(Ends::Reboot),
+        forms: &[at("[drm:amdgpu_* resume of IP block * failed ")],
         ..ROW
     },
     // DRM_ERROR() before Linux 6.11.
@@ -112,6 +116,7 @@ pub(super) static ROWS: &[Row] = &[
             "amdgpu-firmware",
             "amdgpu-node-firmware",
             "amdgpu-not-resumed",
+            "amdgpu-node-not-resumed",
         ]),
         forms: &[
             driver(AMD, "GPU reset(%) succeeded"),

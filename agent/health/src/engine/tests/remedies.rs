@@ -1,0 +1,176 @@
+//! What ends an Xid: a reset, a reboot, and what the driver must show then.
+
+use collectors::event::Recovery;
+use collectors::gpu::metrics as m;
+use collectors::nvidia::metrics as n;
+
+use super::gpus::{Series, driven, energy, node, show, well};
+use super::host::Driven;
+use super::sim::*;
+use crate::Mode;
+
+#[test]
+fn what_such_a_gpu_does_not_have_need_not_be_shown() {
+    let info = |architecture| {
+        let info = vec!["nvidia", "", GPU, "0", "0", "", "", "", "580", architecture];
+        vec![(&m::INFO, info, 1)]
+    };
+    let with = |mut series: Vec<Series>, more: Vec<Series>| {
+        series.extend(more);
+        series
+    };
+    let mig = vec![(&m::MIG_MODE, vec![], 1), (&m::ECC_SRAM_THRESHOLD, vec![], 0)];
+    let unread = vec![(&m::UNREAD_VALUES, vec!["unknown"], 1)];
+    for (series, ended) in [
+        (info("volta"), true),
+        (info("turing"), true),
+        (info("ampere"), false),
+        (with(info("hopper"), mig.clone()), true),
+        (with(with(info("hopper"), mig), unread), false),
+    ] {
+        for code in [48, 64] {
+            let mut sim = node(Mode::Drain, vec![driven(well())]);
+            sim.xid(code);
+            sim.reboot();
+            show(&mut sim, series.clone());
+            sim.pass(600);
+            let state = if ended { "cleared" } else { "open" };
+            assert_eq!(sim.incidents()[0], format!("xid{code} {state}"), "{series:?}");
+        }
+    }
+}
+
+#[test]
+fn links_that_a_board_does_not_use_need_not_be_up() {
+    let gpus = |up: [u64; 4]| {
+        let gpu = |(at, up): (usize, &u64)| {
+            let address = ["0000:17:00.0", "0000:18:00.0", "0000:19:00.0", "0000:1a:00.0"][at];
+            let address = if at == 0 { GPU } else { address };
+            let info = vec![
+                "nvidia", "H100 NVL", address, "0", "0", "", "", "", "580", "hopper",
+            ];
+            Driven {
+                label: ["GPU-1", "GPU-2", "GPU-3", "GPU-4"][at].to_owned(),
+                ..driven(vec![
+                    (&m::UP, vec![], 1),
+                    (&m::INFO, info, 1),
+                    (&n::NVLINK_LINKS, vec![], 18),
+                    (&n::NVLINK_LINKS_UP, vec![], *up),
+                ])
+            }
+        };
+        up.iter().enumerate().map(gpu).collect::<Vec<_>>()
+    };
+    for (up, state) in [
+        ([12; 4], "cleared"),
+        ([11, 12, 12, 12], "open"),
+        ([11; 4], "open"),
+    ] {
+        let mut sim = node(Mode::Drain, gpus([12; 4]));
+        sim.xid(74);
+        sim.reboot();
+        sim.host.driven = gpus(up);
+        sim.pass(300);
+        let xid = format!("xid74 {state}");
+        assert!(sim.incidents().contains(&xid), "{up:?} {:?}", sim.incidents());
+    }
+}
+
+#[test]
+fn a_gpu_in_the_place_of_another_need_not_show_what_that_one_had_to() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    sim.xid(48);
+    sim.reboot();
+    let other = |up| Driven {
+        label: "GPU-2".to_owned(),
+        ..driven(vec![(&m::UP, vec![], up), well()[1].clone()])
+    };
+    sim.host.driven = vec![other(0)];
+    sim.pass(300);
+    assert!(
+        sim.incidents().contains(&"xid48 open".to_owned()),
+        "{:?}",
+        sim.incidents()
+    );
+    // The one that it was about is elsewhere, and does not answer.
+    let elsewhere = vec![
+        "nvidia",
+        "H100",
+        "0000:99:00.0",
+        "1",
+        "1",
+        "",
+        "",
+        "",
+        "580",
+        "hopper",
+    ];
+    sim.host.driven = vec![
+        other(1),
+        driven(vec![(&m::UP, vec![], 0), (&m::INFO, elsewhere, 1)]),
+    ];
+    sim.pass(300);
+    assert!(
+        sim.incidents().contains(&"xid48 open".to_owned()),
+        "{:?}",
+        sim.incidents()
+    );
+    sim.host.driven = vec![other(1)];
+    sim.pass(300);
+    assert!(
+        sim.incidents().contains(&"xid48 cleared".to_owned()),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+/// A GPU that the driver takes back has no verdict, so no line says that it became None (gpu.c).
+#[test]
+fn a_reset_ends_a_verdict_that_asks_for_one_and_no_other() {
+    for (verdict, state) in [
+        (Recovery::GpuReset, "cleared"),
+        (Recovery::DrainAndReset, "cleared"),
+        (Recovery::NodeReboot, "open"),
+    ] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        show(&mut sim, energy(5000));
+        sim.pass(60);
+        sim.verdict_154(verdict);
+        show(&mut sim, energy(10));
+        sim.pass(60);
+        assert_eq!(sim.incidents(), [format!("xid154 {state}")], "{verdict:?}");
+    }
+    // The later verdict counts.
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, energy(5000));
+    sim.pass(60);
+    sim.verdict_154(Recovery::GpuReset);
+    sim.verdict_154(Recovery::NodeReboot);
+    show(&mut sim, energy(10));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid154 open"]);
+}
+
+#[test]
+fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot() {
+    let links =
+        |up| -> Vec<Series> { vec![(&n::NVLINK_LINKS, vec![], 18), (&n::NVLINK_LINKS_UP, vec![], up)] };
+    for reboots in [false, true] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        sim.xid(74);
+        assert!(sim.slurm.is_drained());
+        show(&mut sim, links(17));
+        sim.pass(60);
+        if reboots {
+            sim.reboot();
+        } else {
+            sim.verdict_154(Recovery::None);
+        }
+        sim.pass(600);
+        assert!(sim.slurm.is_drained(), "a link is still down");
+        show(&mut sim, links(18));
+        sim.pass(60);
+        assert_eq!(sim.incidents(), ["xid74 cleared"]);
+        sim.clear_repaired();
+    }
+}
