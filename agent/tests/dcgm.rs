@@ -118,7 +118,8 @@ fn page_of(scenario: &str) -> String {
     let mut view = view();
     let gpu = "GPU-00000000-0000-4000-8000-000000000102".to_owned();
     let codes = view.ledger.xids.entry(gpu).or_default();
-    for (code, last) in [(79, 1_700_000_000), (45, 1_700_000_005)] {
+    // The first is of an earlier boot.
+    for (code, last) in [(119, 1_700_000_000), (79, 1_799_999_900), (45, 1_799_999_905)] {
         codes.insert(code, Count { count: 1, last });
     }
     let page = Page {

@@ -118,7 +118,8 @@ impl Cluster {
     pub fn drains(&self) -> usize {
         let log = self.slurm.controller_log().unwrap();
         let reason = format!("update_node: node {} reason set to: nodewarden:", self.name);
-        log.matches(&reason).count()
+        let lifted = format!("{reason} lifted ");
+        log.matches(&reason).count() - log.matches(&lifted).count()
     }
 
     /// Orders the end of an incident.

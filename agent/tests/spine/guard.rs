@@ -277,7 +277,7 @@ fn config_check_creates_a_reservation_and_deletes_it() {
     let created = calls.iter().filter(|call| call.args[0] == "create").count();
     assert_eq!((created, c.reservations().len()), (1, 0));
 
-    c.wrapper.set(On::Show, Fault::Garbage).unwrap();
+    c.wrapper.set_at("show reservation", 1, Fault::Garbage).unwrap();
     let said = check(&[]);
     assert!(
         said.contains("drain slots: every drain would be held:")
@@ -285,7 +285,6 @@ fn config_check_creates_a_reservation_and_deletes_it() {
         "{said}"
     );
     assert!(c.reservations().is_empty(), "it is deleted all the same");
-    c.wrapper.set(On::Show, Fault::None).unwrap();
 
     let refused = Fault::Fail(1, "Error creating the reservation: Invalid user id".to_owned());
     c.wrapper.set(On::Create, refused).unwrap();
