@@ -266,9 +266,12 @@ impl Engine {
                     self.when = when;
                 }
                 Said::Declared(subject) => {
-                    self.state.ledger.reset(&subject.name, self.now.wall);
-                    self.book.verdict_none(&subject, self.now.wall);
-                    self.out.dirty = true;
+                    let said = match self.when {
+                        When::At(wall) => wall,
+                        When::SinceTick | When::Long => self.now.wall,
+                    };
+                    self.out.dirty |= self.state.ledger.reset(&subject.name, said);
+                    self.out.dirty |= self.book.verdict_none(&subject, self.now.wall);
                 }
                 Said::Remedied {
                     subject,
@@ -283,8 +286,7 @@ impl Engine {
                     }
                     let wall = self.now.wall;
                     if by == Clear::GpuReset {
-                        self.state.ledger.reset(&subject.name, before);
-                        self.out.dirty = true;
+                        self.out.dirty |= self.state.ledger.reset(&subject.name, before);
                     }
                     self.out.dirty |= self.book.remedied(&subject, by, before, &met, wall);
                 }

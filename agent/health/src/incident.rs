@@ -153,15 +153,17 @@ impl Seen {
         self.last = at.wall;
         self.boot = at.boot.clone();
         self.last_ms = at.now_ms;
-        self.resolved = None;
+        // What does not end a later occurrence does not end it.
+        match self.resolved.take() {
+            Some(_) => self.clears.clone_from(&finding.clears),
+            None => self.clears.retain(|clear| finding.clears.contains(clear)),
+        }
         self.rank = self.rank.min(order::rank(&finding));
         self.remedy = self.remedy.max(finding.remedy);
         self.drains |= finding.drains;
         self.verify |= finding.verify;
         self.device |= finding.device;
         self.comments_only |= finding.comments_only;
-        // What does not end a later occurrence does not end it.
-        self.clears.retain(|clear| finding.clears.contains(clear));
         self.key = finding.key.or(self.key.take());
         self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {

@@ -80,11 +80,14 @@ impl Ledger {
         self.over.resets.clear();
     }
 
-    /// A GPU was reset after this time, in seconds since the epoch.
-    pub fn reset(&mut self, gpu: &str, wall: i64) {
-        if let Some(last) = bounded(&mut self.over.resets, gpu.to_owned(), MAX_DEVICES) {
-            *last = wall;
-        }
+    /// A GPU was reset after this time, in seconds since the epoch. Returns whether this is news.
+    pub fn reset(&mut self, gpu: &str, wall: i64) -> bool {
+        let last = bounded(&mut self.over.resets, gpu.to_owned(), MAX_DEVICES);
+        let Some(last) = last.filter(|last| **last < wall) else {
+            return false;
+        };
+        *last = wall;
+        true
     }
 
     /// The last Xid of a GPU since this boot and since its last reset.
@@ -200,6 +203,28 @@ fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, max: usize) -> 
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_reset_ends_the_xids_before_it_and_an_earlier_one_no_others() {
+        let mut ledger = Ledger::default();
+        let codes = ledger.xids.entry("GPU-1".to_owned()).or_default();
+        for (code, last) in [(48, 100), (79, 200)] {
+            codes.insert(code, Count { count: 1, last });
+        }
+        assert_eq!(ledger.last_xid("GPU-1"), Some(79));
+        assert!(ledger.reset("GPU-1", 200));
+        assert_eq!(ledger.last_xid("GPU-1"), None);
+        assert!(!ledger.reset("GPU-1", 150));
+        assert_eq!(ledger.last_xid("GPU-1"), None);
+        ledger
+            .xids
+            .get_mut("GPU-1")
+            .unwrap()
+            .insert(31, Count { count: 1, last: 250 });
+        assert_eq!(ledger.last_xid("GPU-1"), Some(31));
+        ledger.booted(1300, Duration::from_secs(1000));
+        assert_eq!(ledger.last_xid("GPU-1"), None);
+    }
+
     use collectors::BootId;
     use collectors::event::RdmaEvent;
 

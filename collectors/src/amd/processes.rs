@@ -1,7 +1,7 @@
 //! Compute processes, as KFD counts them: `/sys/class/kfd/kfd/proc/PID`. kernel: `amdkfd/kfd_process.c`. A read of
 //! `sdma_*` and `cu_occupancy` costs work on the GPU: they are not read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::topology::{Partition, part};
 use crate::gpu::metrics as m;
@@ -17,14 +17,6 @@ const MOST: usize = 1024;
 pub(super) struct Processes {
     kfd: PathBuf,
     table: ProcessTable,
-}
-
-/// The folder of a process, and those of its further contexts: newer drivers give a process several.
-fn contexts(process: &Path) -> Vec<PathBuf> {
-    let listed = root::list(process).ok().flatten().unwrap_or_default();
-    let further = listed.iter().filter(|name| name.starts_with("context_"));
-    let further = further.map(|name| process.join(name));
-    std::iter::once(process.to_owned()).chain(further).collect()
 }
 
 impl Processes {
@@ -55,14 +47,12 @@ impl Processes {
             .take(MOST)
         {
             let mut is_counted = false;
-            let folders = contexts(&self.kfd.join(pid.to_string()));
             for (at, partition) in partitions.iter().enumerate() {
-                let name = format!("vram_{}", partition.gpu_id);
-                let of_context = folders.iter().filter_map(|folder| {
-                    let text = root::read_lossy(&folder.join(&name)).ok().flatten()?;
-                    text.parse::<u64>().ok()
-                });
-                let memory = of_context.reduce(u64::saturating_add).filter(|bytes| *bytes > 0);
+                let file = self.kfd.join(format!("{pid}/vram_{}", partition.gpu_id));
+                let text = root::read_lossy(&file).ok().flatten();
+                let memory = text
+                    .and_then(|text| text.parse::<u64>().ok())
+                    .filter(|bytes| *bytes > 0);
                 if memory.is_none() {
                     continue;
                 }

@@ -102,18 +102,6 @@ fn a_table_that_ends_early_is_said_so_and_the_single_files_are_read() {
     assert_eq!(node.value(&m::ENERGY, &[GPU]), None);
 }
 
-#[test]
-fn each_context_of_a_process_has_memory() {
-    let mut node = Node::new("mi300x");
-    let context = node.path("/sys/class/kfd/kfd/proc/91234/context_1");
-    fs::create_dir(&context).unwrap();
-    fs::write(context.join("vram_28851"), "1000\n").unwrap();
-    node.read();
-    let memory = node.block.iter().find(|(s, _)| s.metric == &m::PROCESS_OWNED);
-    assert_eq!(memory.map(|(_, value)| value), Some(Value::U64(150_323_856_360)));
-    assert_eq!(node.value(&m::PROCESSES, &[GPU]), Some(Value::U64(1)));
-}
-
 /// `gmc_v9_0_mc_init`: its memory is the host's.
 #[test]
 fn an_apu_without_memory_of_its_own_has_no_size_of_it() {

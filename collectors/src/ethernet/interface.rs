@@ -89,8 +89,10 @@ impl Interface {
             // The interface below a software device is no port of RDMA's.
             return Pace::Second;
         }
+        // Which priorities have it is unknown where it is hidden.
+        let known = pfc.as_ref().filter(|_| is_on || !hides_pfc);
         let counts = match (port.driver, &pfc) {
-            (Some(driver), pfc) => reading.counts(driver, pfc.as_ref(), &mut self.statistics),
+            (Some(driver), _) => reading.counts(driver, known, &mut self.statistics),
             (None, Some(pfc)) if counts_by_dcb(&port.function.driver) => {
                 reading.push_frames(pfc);
                 None

@@ -318,7 +318,7 @@ fn pauses_of_a_priority_without_flow_control_are_shown() {
 #[test]
 fn a_bnxt_without_any_priority_by_dcb_has_unknown_flow_control() {
     let reading = bnxt(0);
-    let expected = [Some(80.0), Some(2.5), None, None, None];
+    let expected = [Some(80.0), Some(2.5), Some(0.0), None, None];
     assert_eq!(values(&reading, OF_BNXT), expected);
     let node = Node::with_mlx5();
     node.world.net("eth0", Net::without());

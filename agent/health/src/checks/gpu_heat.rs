@@ -94,12 +94,8 @@ const PARTS: [(&str, &Metric, &Metric, &str); 2] = [
 
 fn temperature<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &TEMPERATURE, &SLOW, |gpu| {
-        let margin = gpu.value(&m::TEMPERATURE_SLOWDOWN).is_none().then(|| margin(gpu));
-        PARTS
-            .into_iter()
-            .map(|part| hot(gpu, part))
-            .chain(margin)
-            .collect()
+        let parts = PARTS.into_iter().map(|part| hot(gpu, part));
+        parts.chain([margin(gpu)]).collect()
     })
 }
 
@@ -108,10 +104,11 @@ const SLOWDOWN_MARGIN: f64 = -2.0;
 
 /// By the margin alone: newer drivers need not give limits of Ada, Hopper and Blackwell (nvml.h).
 fn margin<'a>(gpu: &'a Gpu<'a>) -> Opinion<'a> {
+    let has_limit = gpu.value(&m::TEMPERATURE_SLOWDOWN).is_some();
     let reading = match gpu.value(&m::TEMPERATURE_MARGIN) {
-        Some(margin) if margin <= SLOWDOWN_MARGIN => Reading::Bad,
-        Some(_) => Reading::Good,
-        None => Reading::Unknown,
+        Some(margin) if margin > SLOWDOWN_MARGIN => Reading::Good,
+        Some(_) if !has_limit => Reading::Bad,
+        _ => Reading::Unknown,
     };
     Opinion::new("margin", reading, move || Finding {
         detail: "too hot".to_owned(),

@@ -89,7 +89,14 @@ pub(super) fn repaired_without_pause(judge: &Judge<'_>, port: &Port<'_>) -> Opti
     let is_read = failed.iter().all(Option::is_none);
     let mut enabled = port.all(&PFC_ENABLED).peekable();
     let is_off = enabled.peek().is_some() && enabled.all(|s| number(Some(s)) == Some(0));
-    (is_read && is_off && !judge.bad.is_empty()).then(|| judge.read_at(read))
+    // One that never had PFC has no opinion about those that have it.
+    let has_pfc = |port: &Port<'_>| port.all(&PFC_ENABLED).any(|s| number(Some(s)) != Some(0));
+    let is_its_own = judge
+        .bad
+        .iter()
+        .any(|key| key.split(' ').any(|word| word == port.id));
+    let is_over = is_its_own || (!judge.bad.is_empty() && !judge.ports.iter().any(has_pfc));
+    (is_read && is_off && is_over).then(|| judge.read_at(read))
 }
 
 /// A counter of seconds, in microseconds.

@@ -138,14 +138,9 @@ struct Running {
 }
 
 impl Running {
-    /// A node of another slurm.conf is another cluster's. One process of a slurmd that forks may show none.
+    /// A node of another slurm.conf is another cluster's.
     fn is_same_node(&self, other: &Self) -> bool {
-        let is_other = self
-            .conf
-            .as_ref()
-            .zip(other.conf.as_ref())
-            .is_some_and(|(a, b)| a != b);
-        self.named == other.named && !is_other
+        self.named == other.named && self.conf == other.conf
     }
 
     fn node(self, name: &str) -> LocalSlurmd {

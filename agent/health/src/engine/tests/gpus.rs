@@ -14,7 +14,7 @@ use crate::{Mode, OrderVerb};
 
 pub(super) type Series = (&'static Metric, Vec<&'static str>, u64);
 
-const NAME: &str = "GPU-1";
+pub(super) const NAME: &str = "GPU-1";
 
 /// A healthy GPU at the first address.
 pub(super) fn well() -> Vec<Series> {
@@ -407,6 +407,8 @@ fn a_gpu_without_a_limit_is_too_hot_by_its_margin() {
     assert!(sim.incidents().is_empty(), "its limit decides");
     margin(&mut sim, -2, None);
     assert_eq!(sim.incidents(), ["too hot open"]);
+    margin(&mut sim, 20, Some(90));
+    assert_eq!(sim.incidents(), ["too hot cleared"], "the driver has a limit now");
 }
 
 #[test]

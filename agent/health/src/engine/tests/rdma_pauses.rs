@@ -168,6 +168,17 @@ fn turning_pause_off_on_every_port_ends_the_finding_about_most() {
     );
 }
 
+#[test]
+fn ports_that_never_had_pfc_say_nothing_about_those_that_have_it() {
+    let mut sim = node();
+    (4..8).for_each(|port| without_pause(&mut sim, port));
+    pause(&mut sim, 4, &[0, 1, 2, 3], 0.3);
+    let open = sim.incidents();
+    assert!(!open.is_empty());
+    pause(&mut sim, 30, &[0, 1, 2, 3], 0.3);
+    assert_eq!(sim.incidents(), open);
+}
+
 /// 802.3x: the whole link is paused, and no priority has flow control.
 mod of_the_link {
     use super::*;

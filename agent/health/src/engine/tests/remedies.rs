@@ -4,7 +4,7 @@ use collectors::event::Recovery;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
-use super::gpus::{Series, driven, energy, node, show, well};
+use super::gpus::{NAME, Series, driven, energy, node, show, well};
 use super::host::Driven;
 use super::sim::*;
 use crate::Mode;
@@ -149,6 +149,14 @@ fn a_reset_ends_a_verdict_that_asks_for_one_and_no_other() {
     show(&mut sim, energy(10));
     sim.pass(60);
     assert_eq!(sim.incidents(), ["xid154 open"]);
+    assert_eq!(
+        sim.engine.view().ledger.last_xid(NAME),
+        None,
+        "the page knows of the reset"
+    );
+    let stores = sim.stores;
+    sim.pass(600);
+    assert_eq!(sim.stores, stores, "a reset is noted once");
 }
 
 #[test]
