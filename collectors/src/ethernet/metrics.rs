@@ -67,11 +67,11 @@ metrics! {
     PFC_RX_TRANSITIONS "rdma_pfc_rx_transitions_total" Counter None Detail ["priority"] STATISTICS
         "XOFF/XON transitions of a priority caused by received PFC frames.";
     PFC_ENABLED "rdma_pfc_enabled" Gauge None Detail ["priority"] DCB
-        "PFC state of a priority: 1 enabled, 0 disabled. Absent while unknown: bnxt_en without a priority that was set by DCB.";
+        "PFC state of a priority: 1 enabled, 0 disabled, absent while unknown (bnxt_en without a priority that was set by DCB).";
     PAUSE_RX_FRAMES "rdma_pause_rx_frames_total" Counter None Core [] PAUSE
-        "Global pause frames (802.3x) received, which pause the whole link and not a single priority. On mlx5 (pause_ctrl_phy) PFC frames may be included.";
+        "Global pause frames (802.3x) received, which pause the whole link and not a single priority; mlx5 (pause_ctrl_phy) may include PFC frames.";
     PAUSE_TX_FRAMES "rdma_pause_tx_frames_total" Counter None Core [] PAUSE
-        "Global pause frames (802.3x) sent, which pause the whole link and not a single priority. On mlx5 (pause_ctrl_phy) PFC frames may be included.";
+        "Global pause frames (802.3x) sent, which pause the whole link and not a single priority; mlx5 (pause_ctrl_phy) may include PFC frames.";
     PAUSE_RX_SECONDS "rdma_pause_rx_seconds_total" Counter Seconds Core [] STATISTICS
         "Time for which received global pause frames (802.3x) paused transmission on the link, in seconds.";
     PAUSE_TX_SECONDS "rdma_pause_tx_seconds_total" Counter Seconds Core [] STATISTICS
