@@ -4,7 +4,7 @@ use super::files::GpuFiles;
 use super::gpu_metrics::{Field, Table};
 use super::metrics as n;
 use crate::gpu::metrics as m;
-use crate::host::link::{self, PciLinkRate};
+use crate::host::link;
 use crate::{Block, Metric, Value};
 
 /// kernel: energy is counted in 15.259 µJ, which is 2^-16 J.
@@ -164,23 +164,12 @@ fn push_xgmi(gpu: &str, table: &Table<'_>, out: &mut Block) {
 /// The PCIe link: by the table, or by the files of the PCI core.
 pub(super) fn push_link(gpu: &str, table: Option<&Table<'_>>, files: &GpuFiles, out: &mut Block) {
     let of_table = |field| table.and_then(|table| table.get(field));
-    let tabled = PciLinkRate {
-        speed: of_table(Field::PcieLinkSpeed).and_then(|tenths| tenths.checked_mul(TRANSFERS)),
-        width: of_table(Field::PcieLinkWidth).filter(|lanes| link::is_width(*lanes)),
-    };
-    let PciLinkRate { speed, width } = match tabled {
-        PciLinkRate {
-            speed: Some(_),
-            width: Some(_),
-        } => tabled,
-        PciLinkRate { speed, width } => {
-            let read = files.card().as_deref().map(link::current).unwrap_or_default();
-            PciLinkRate {
-                speed: speed.or(read.speed),
-                width: width.or(read.width),
-            }
-        }
-    };
+    let speed = of_table(Field::PcieLinkSpeed).and_then(|tenths| tenths.checked_mul(TRANSFERS));
+    let width = of_table(Field::PcieLinkWidth).filter(|lanes| link::is_width(*lanes));
+    let is_tabled = speed.is_some() && width.is_some();
+    let card = if is_tabled { None } else { files.card() };
+    let read = card.as_deref().map(link::current).unwrap_or_default();
+    let (speed, width) = (speed.or(read.speed), width.or(read.width));
     out.maybe_u64(&m::PCIE_GENERATION, &[gpu], speed.and_then(generation));
     out.maybe_u64(&n::PCIE_SPEED, &[gpu], speed);
     out.maybe_u64(&m::PCIE_WIDTH, &[gpu], width);
