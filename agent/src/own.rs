@@ -32,7 +32,7 @@ use model::figures::Figures;
 use model::filter::OWN;
 use model::jobs::{Hidden, JobsView, MaxJobs};
 use model::ledger::Ledger;
-use model::snapshot::{CollectorState, Presence, Snapshot};
+use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
 
 use self::live::Live;
 
@@ -390,14 +390,8 @@ pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, 
         // It begins half a minute after its source was opened, where that is its pace.
         (Presence::Open, None) => ("unknown", FIRST_READING.to_owned()),
         (Presence::Unknown, _) | (_, None) => {
-            let worker = snapshot
-                .workers
-                .iter()
-                .find(|w| w.domain == collector.spec.domain.name);
-            (
-                "unknown",
-                worker.and_then(|w| w.down).unwrap_or_default().to_owned(),
-            )
+            let down = worker(collector, snapshot).and_then(|w| w.down);
+            ("unknown", down.unwrap_or_default().to_owned())
         }
         (Presence::Failed(reason, _), _) => ("failed", reason.clone()),
         (Presence::Open, Some(true)) => ("ok", String::new()),
@@ -415,6 +409,20 @@ pub fn state(collector: &CollectorState, snapshot: &Snapshot) -> (&'static str, 
     }
 }
 
+fn worker<'s>(collector: &CollectorState, snapshot: &'s Snapshot) -> Option<&'s WorkerState> {
+    let domain = collector.spec.domain.name;
+    snapshot.workers.iter().find(|w| w.domain == domain)
+}
+
+/// Whether everything that the collector found was read. Without a worker nothing is found: a fault, unless a person
+/// released the driver.
+fn up(collector: &CollectorState, snapshot: &Snapshot) -> Option<bool> {
+    if let (Presence::Unknown, Some(worker)) = (&collector.presence, worker(collector, snapshot)) {
+        return (worker.down.is_some() && worker.lease.is_none()).then_some(false);
+    }
+    collector.up(snapshot.at)
+}
+
 /// What there is to say of the collectors that are shown.
 fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, w: &mut Writer<'_>) {
     let shown = w.shown();
@@ -423,7 +431,7 @@ fn collectors(snapshot: &Snapshot, dropped: &Left<'_>, w: &mut Writer<'_>) {
     let all: Vec<&CollectorState> = all.filter(takes).collect();
     w.family(&COLLECTOR_UP, |f| {
         for c in &all {
-            if let Some(up) = c.up(snapshot.at) {
+            if let Some(up) = up(c, snapshot) {
                 f.u64(&[c.spec.name], up.into());
             }
         }

@@ -31,7 +31,8 @@ pub struct WorkerState {
     pub pid: Option<i32>,
     /// Starts since the daemon's start.
     pub starts: u64,
-    /// The reason why none runs: `backoff`, `stuck` (both lock slots are held by processes that cannot end), `build`, `garbage`.
+    /// The reason why none runs: `backoff`, `stuck` (both lock slots are held by processes that cannot end), `start`,
+    /// `absent` or `released`.
     pub down: Option<&'static str>,
     /// The release of its driver.
     pub lease: Option<Lease>,

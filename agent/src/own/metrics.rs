@@ -122,7 +122,7 @@ own! {
     OVERRIDES "nodewarden_drain_overrides_total" Counter None []
         "Drains by nodewarden that a person lifted (overrides) since the state directory was created." "health engine"
     COLLECTOR_UP "nodewarden_collector_up" Gauge None ["collector"]
-        "Collector status: 1 if everything found was read, else 0; absent without such hardware or before the first reading."
+        "Collector status: 1 if everything found was read, 0 if not or if its worker cannot run; absent without such hardware or before the first reading."
         "workers"
     COLLECTOR_STATE "nodewarden_collector_state_info" Info None ["collector" "state" "reason"]
         "Collector state: absent, unknown, ok, failed or late." "workers"

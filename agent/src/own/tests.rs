@@ -7,7 +7,7 @@ use super::*;
 use exposition::parse::parse;
 use exposition::{Encoder, Format, Selection};
 use model::commands::{CommandResult, CommandRun, CommandState};
-use model::snapshot::DeviceState;
+use model::snapshot::{DeviceState, Lease};
 
 fn page_of(page: &Page, live: Option<&Live>, format: Format) -> String {
     let mut out = Vec::new();
@@ -211,6 +211,33 @@ fn in_openmetrics_no_two_families_have_one_name() {
         let (name, _) = exposition::header::Family::from(metric).openmetrics();
         assert!(names.insert(name), "{name}");
     }
+}
+
+/// The alert NodewardenCollectorDown asks for this value.
+#[test]
+fn a_collector_whose_worker_cannot_run_is_down_unless_its_driver_is_released() {
+    let up_with = |down: Option<&'static str>, lease: Option<Lease>| {
+        let mut snapshot = sample::snapshot(Vec::new());
+        let mut workers = snapshot.workers.iter_mut();
+        let worker = workers.find(|w| w.domain == "host").unwrap();
+        (worker.down, worker.lease) = (down, lease);
+        let page = Page {
+            snapshot: Arc::new(snapshot),
+            ..sample::page()
+        };
+        let page = parse(&text(&page)).unwrap();
+        let up = page.value("nodewarden_collector_up", &[("collector", "host")]);
+        up.map(str::to_owned)
+    };
+    assert_eq!(up_with(None, None), None, "its worker has not reported");
+    for why in ["backoff", "stuck", "start"] {
+        assert_eq!(up_with(Some(why), None).as_deref(), Some("0"), "{why}");
+    }
+    let lease = Lease {
+        by: "root".to_owned(),
+        until: None,
+    };
+    assert_eq!(up_with(Some("released"), Some(lease)), None);
 }
 
 /// A collector that reads every 30 s waits for 30 s.

@@ -157,6 +157,11 @@ fn a_kernel_log_that_never_answers_is_unknown_and_affects_nothing_else() {
         Some(0.0)
     );
     assert_eq!(
+        node.metric("nodewarden_collector_up", &[("collector", "kernel_log")]),
+        Some(0.0),
+        "the alert NodewardenCollectorDown is silent"
+    );
+    assert_eq!(
         node.metric("nodewarden_collector_up", &[("collector", "host")]),
         Some(1.0)
     );
