@@ -12,6 +12,8 @@ pub(in crate::nvidia) enum Scale {
     Times(u64),
     /// Divide: 642310 mW become exactly 642.31, which a multiplication would miss.
     Per(f64),
+    /// As it is. 0: boards without the sensor.
+    Sensor,
 }
 
 impl Scale {
@@ -23,6 +25,8 @@ impl Scale {
         match self {
             Self::Times(factor) => number.checked_mul(factor).map_or(Value::Absent, Value::U64),
             Self::Per(divisor) => Value::F64(number as f64 / divisor),
+            Self::Sensor if number == 0 => Value::Absent,
+            Self::Sensor => Value::U64(number),
         }
     }
 }
@@ -165,7 +169,7 @@ const fn of(rows: &[Row; 4], at: usize) -> Row {
 
 /// All fields of the GPU as a whole, in the order of the exposition.
 pub(super) static ROWS: &[Row] = &[
-    narrow(82, &m::MEMORY_TEMPERATURE, &[], ONE),
+    narrow(82, &m::MEMORY_TEMPERATURE, &[], Scale::Sensor),
     or!(narrow(185, &m::POWER, &[], MILLI), "GetPowerUsage", power_usage),
     narrow(186, &m::POWER_INSTANT, &[], MILLI),
     or!(

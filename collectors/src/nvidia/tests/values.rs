@@ -41,6 +41,18 @@ fn without_ecc_there_are_no_counts_of_errors() {
     assert!(counts.is_empty(), "{counts:?}");
 }
 
+/// Consumer boards answer with 0.
+#[test]
+fn a_board_without_a_sensor_of_the_memory_has_no_temperature_of_it() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let without = text.replace("memory = { steps = [71, 72, 73, 73] }", "memory = 0");
+    assert_ne!(text, without);
+    let mut node = Node::with(&without);
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::MEMORY_TEMPERATURE, &[&gpu(0)]), None);
+    assert!(get(&seen, &m::TEMPERATURE, &[&gpu(0)]).is_some());
+}
+
 #[test]
 fn a_window_that_is_not_valid_is_absent_and_not_zero() {
     let text = fs::read_to_string(scenario("h100")).unwrap();
