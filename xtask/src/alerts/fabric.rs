@@ -1,6 +1,6 @@
 //! Alerts about the fabric: InfiniBand and RoCE.
 
-use super::{Alert, Case, Group, Record, Runbook, Severity};
+use super::{Alert, Case, Expected, FurtherCase, Group, Record, Runbook, Severity};
 
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-fabric",
@@ -23,9 +23,11 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "FabricRailDown",
             expr: "count by (cluster, device) (
-  (rdma_port_state == 1)
-  and on (cluster, instance, device, port)
-    (max_over_time(rdma_port_state[1d]) == 4)
+  count by (cluster, instance, device) (
+    (rdma_port_state == 1)
+    and on (cluster, instance, device, port)
+      (max_over_time(rdma_port_state[1d]) == 4)
+  )
 ) >= 4",
             lasts: "2m",
             severity: Severity::Page,
@@ -186,5 +188,30 @@ and
             }),
         },
     ],
-    further: &[],
+    further: &[FurtherCase {
+        alert: "FabricRailDown",
+        about: "two nodes whose adapters have two ports.",
+        case: Case {
+            input: &[
+                (
+                    r#"rdma_port_state{cluster="c",instance="n1",device="mlx4_0",port="1"}"#,
+                    "4x10 1x200",
+                ),
+                (
+                    r#"rdma_port_state{cluster="c",instance="n1",device="mlx4_0",port="2"}"#,
+                    "4x10 1x200",
+                ),
+                (
+                    r#"rdma_port_state{cluster="c",instance="n2",device="mlx4_0",port="1"}"#,
+                    "4x10 1x200",
+                ),
+                (
+                    r#"rdma_port_state{cluster="c",instance="n2",device="mlx4_0",port="2"}"#,
+                    "4x10 1x200",
+                ),
+            ],
+            at: "3h",
+        },
+        expected: Expected::Firing(0),
+    }],
 };

@@ -1,6 +1,6 @@
 //! Alerts about many nodes: what no node can see.
 
-use super::{Alert, Case, Group, Runbook, Severity};
+use super::{Alert, Case, Expected, FurtherCase, Group, Runbook, Severity};
 
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-fleet",
@@ -9,7 +9,9 @@ pub(super) static GROUP: Group = Group {
     alerts: &[
         Alert {
             name: "NodewardenGuardHolds",
-            expr: "count by (cluster, by) (nodewarden_drain_held{by=~\"guard|standing|refused\"} == 1) > 0",
+            expr: "count by (cluster, by) (
+  max by (cluster, instance, by) (nodewarden_drain_held{by=~\"guard|standing|refused\"}) == 1
+) > 0",
             lasts: "10m",
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} have a fault and stay in service",
@@ -46,7 +48,7 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "NodewardenManyDrains",
             expr: "count by (cluster) (
-  (nodewarden_drain_state{state=\"drained\"} == 1)
+  max by (cluster, instance) (nodewarden_drain_state{state=\"drained\"}) == 1
   and on (cluster, instance)
     (nodewarden_drain_state{state=\"drained\"} offset 10m == 0)
 ) >= 5",
@@ -110,7 +112,7 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "NodewardenDrainsNotWritten",
             expr: "count by (cluster) (
-  sum by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
+  max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
   unless on (cluster, instance)
     (nodewarden_drain_held == 1)
 ) >= 3",
@@ -157,10 +159,9 @@ pub(super) static GROUP: Group = Group {
         },
         Alert {
             name: "NodewardenManyVerdictsUnknown",
-            expr: "(sum by (cluster) (nodewarden_verdict{verdict=\"unknown\"}) >= 3)
+            expr: "(sum by (cluster) (max by (cluster, instance) (nodewarden_verdict{verdict=\"unknown\"})) >= 3)
 and
-  sum by (cluster) (nodewarden_verdict{verdict=\"unknown\"})
-  / count by (cluster) (nodewarden_verdict{verdict=\"unknown\"}) > 0.05",
+  avg by (cluster) (max by (cluster, instance) (nodewarden_verdict{verdict=\"unknown\"})) > 0.05",
             lasts: "15m",
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} have an unknown verdict",
@@ -208,10 +209,10 @@ and
         },
         Alert {
             name: "NodewardenManyMissing",
-            expr: "(count by (cluster) (up{job=~\"nodewarden.*\"} == 0) >= 3)
+            expr: "(count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"}) == 0) >= 3)
 and
-  count by (cluster) (up{job=~\"nodewarden.*\"} == 0)
-  / count by (cluster) (up{job=~\"nodewarden.*\"}) > 0.05",
+  count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"}) == 0)
+  / count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"})) > 0.05",
             lasts: "10m",
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} cannot be scraped",
@@ -240,12 +241,12 @@ and
         Alert {
             name: "GpuSameXidOnManyNodes",
             expr: "count by (cluster, xid) (
-  max by (cluster, instance, xid) (gpu_xid_last_timestamp_seconds{xid!~\"13|31|43|45\"}) > time() - 3600
+  max by (cluster, instance, xid) (gpu_xid_last_timestamp_seconds{xid!~\"13|31|43|45|154\"}) > time() - 3600
 ) >= 5",
             lasts: "",
             severity: Severity::Ticket,
             summary: "Xid {{ $labels.xid }} on {{ $value }} nodes of {{ $labels.cluster }} within an hour",
-            description: "{{ $value }} nodes of {{ $labels.cluster }} reported Xid {{ $labels.xid }} within an hour. GPUs seldom break together: a driver, a firmware, the fabric or one job is more likely. Xids that applications cause are not counted.",
+            description: "{{ $value }} nodes of {{ $labels.cluster }} reported Xid {{ $labels.xid }} within an hour. GPUs seldom break together: a driver, a firmware, the fabric or one job is more likely. Xids that applications cause, and 154, which follows others, are not counted.",
             act: "Compare driver, firmware and jobs of these nodes (`gpu_info`, `slurm_job_info`). docs/xids.md explains the Xid.",
             runbook: Runbook::Own,
             fires: Case {
@@ -362,5 +363,112 @@ and
             }),
         },
     ],
-    further: &[],
+    further: &[
+        FurtherCase {
+            alert: "NodewardenManyMissing",
+            about: "two nodes that two jobs scrape.",
+            case: Case {
+                input: &[
+                    (
+                        r#"up{job="nodewarden",cluster="c",instance="n1"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"up{job="nodewarden-rdma",cluster="c",instance="n1"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"up{job="nodewarden",cluster="c",instance="n2"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"up{job="nodewarden-rdma",cluster="c",instance="n2"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"up{job="nodewarden",cluster="c",instance="n3"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"up{job="nodewarden-rdma",cluster="c",instance="n3"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "15m",
+            },
+            expected: Expected::Firing(0),
+        },
+        FurtherCase {
+            alert: "NodewardenManyMissing",
+            about: "a job of the Prometheus operator has its namespace before its name.",
+            case: Case {
+                input: &[
+                    (
+                        r#"up{job="monitoring/nodewarden",cluster="c",instance="n1"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"up{job="monitoring/nodewarden",cluster="c",instance="n2"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"up{job="monitoring/nodewarden",cluster="c",instance="n3"}"#,
+                        "0x30",
+                    ),
+                ],
+                at: "15m",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "GpuSameXidOnManyNodes",
+            about: "five faults, each followed by Xid 154.",
+            case: Case {
+                input: &[
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n1",gpu="a",xid="48"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n2",gpu="a",xid="79"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n3",gpu="a",xid="95"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n4",gpu="a",xid="119"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n5",gpu="a",xid="64"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n1",gpu="a",xid="154"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n2",gpu="a",xid="154"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n3",gpu="a",xid="154"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n4",gpu="a",xid="154"}"#,
+                        "5000x100",
+                    ),
+                    (
+                        r#"gpu_xid_last_timestamp_seconds{cluster="c",instance="n5",gpu="a",xid="154"}"#,
+                        "5000x100",
+                    ),
+                ],
+                at: "90m",
+            },
+            expected: Expected::Firing(0),
+        },
+    ],
 };

@@ -47,9 +47,10 @@ pub(super) static GROUP: Group = Group {
     alerts: &[
         Alert {
             name: "NodewardenFaultDrains",
-            expr: "nodewarden_incident_info
+            expr:
+                "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
 * on (cluster, instance, incident) group_left (act)
-  (nodewarden_incident_remedy == 1)
+  max by (cluster, instance, incident, act) (nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"drain\"} == 1)",
             lasts: "2m",
@@ -107,9 +108,10 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenFaultComments",
-            expr: "nodewarden_incident_info
+            expr:
+                "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
 * on (cluster, instance, incident) group_left (act)
-  (nodewarden_incident_remedy == 1)
+  max by (cluster, instance, incident, act) (nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"comment\"} == 1)",
             lasts: "15m",
@@ -167,7 +169,7 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenDrainNotWritten",
-            expr: "sum by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
+            expr: "max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
 unless on (cluster, instance)
   (nodewarden_drain_held == 1)",
             lasts: "5m",
@@ -248,6 +250,66 @@ unless on (cluster, instance)
                 description: "Check xid found a fault of gpu GPU-1 on n1, for which nodewarden drains the node. Remedy: reboot.",
                 runbook: "runbooks/xid.md",
             },
+        },
+        FurtherCase {
+            alert: "NodewardenFaultDrains",
+            about: "a node that two jobs scrape is shown once, and hides no other.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden",incident="i1",act="reboot"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden-detail",incident="i1",act="reboot"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",job="nodewarden",incident="i1",check="xid",subject_kind="gpu",subject="GPU-1"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",job="nodewarden-detail",incident="i1",check="xid",subject_kind="gpu",subject="GPU-1"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",job="nodewarden",incident="i1",mode="drain"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n2",job="nodewarden",incident="i2",act="reboot"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n2",job="nodewarden",incident="i2",check="xid",subject_kind="gpu",subject="GPU-2"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n2",job="nodewarden",incident="i2",mode="drain"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            expected: Expected::Firing(2),
+        },
+        FurtherCase {
+            alert: "NodewardenDrainNotWritten",
+            about: "a node that two jobs scrape.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",job="nodewarden",state="wanted"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",job="nodewarden-detail",state="wanted"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            expected: Expected::Firing(1),
         },
         FurtherCase {
             alert: "NodewardenFaultDrains",

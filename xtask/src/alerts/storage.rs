@@ -60,7 +60,9 @@ pub(super) static GROUP: Group = Group {
         },
         Alert {
             name: "StorageMountStuck",
-            expr: "count by (cluster, subject) (nodewarden_device_late_seconds{collector=\"mounts\"} > 60) >= 3",
+            expr: "count by (cluster, subject) (
+  max by (cluster, instance, subject) (nodewarden_device_late_seconds{collector=\"mounts\"}) > 60
+) >= 3",
             lasts: "2m",
             severity: Severity::Page,
             summary: "{{ $labels.subject }} does not answer on {{ $value }} nodes of {{ $labels.cluster }}",
@@ -196,7 +198,7 @@ pub(super) static GROUP: Group = Group {
         },
         Alert {
             name: "StorageDaemonDown",
-            expr: "count by (cluster) (gpfs_daemon_up == 0) >= 3",
+            expr: "count by (cluster) (min by (cluster, instance) (gpfs_daemon_up) == 0) >= 3",
             lasts: "5m",
             severity: Severity::Page,
             summary: "GPFS is down on {{ $value }} nodes of {{ $labels.cluster }}",

@@ -49,7 +49,7 @@ pub(super) static CLUSTER: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(Some(1.0)),
                     width: 3,
-                    queries: &[("count(up{job=~\"nodewarden.*\",%c} == 0) or vector(0)", "")],
+                    queries: &[("count(up{job=~\"(.+/)?nodewarden.*\",%c} == 0) or vector(0)", "")],
                 },
                 Panel {
                     title: "Drained",
@@ -225,7 +225,7 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                     kind: Kind::Table,
                     width: 24,
                     queries: &[(
-                        "1000 * nodewarden_incident_start_timestamp_seconds{%n} * on (cluster, instance, incident) group_left (check, subject_kind, subject) nodewarden_incident_info{%n} and on (cluster, instance, incident) nodewarden_incident_acknowledged{%n} == 0",
+                        "1000 * max by (cluster, instance, incident) (nodewarden_incident_start_timestamp_seconds{%n}) * on (cluster, instance, incident) group_left (check, subject_kind, subject) max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info{%n}) and on (cluster, instance, incident) nodewarden_incident_acknowledged{%n} == 0",
                         "start",
                     )],
                 },

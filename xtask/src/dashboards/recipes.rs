@@ -21,7 +21,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     },
     Recipe {
         question: "Which incidents has no operator acknowledged, and how old are they?",
-        expr: "sort_desc(\n  (time() - nodewarden_incident_start_timestamp_seconds)\n  * on (cluster, instance, incident) group_left (check, subject_kind, subject) nodewarden_incident_info\n  and on (cluster, instance, incident) nodewarden_incident_acknowledged == 0\n)",
+        expr: "sort_desc(\n  max by (cluster, instance, incident) (time() - nodewarden_incident_start_timestamp_seconds)\n  * on (cluster, instance, incident) group_left (check, subject_kind, subject)\n    max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)\n  and on (cluster, instance, incident) nodewarden_incident_acknowledged == 0\n)",
         answer: "Age in seconds, the oldest first.",
     },
     Recipe {
@@ -37,7 +37,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     Recipe {
         question: "Which share of the nodes is healthy?",
         expr: "avg by (cluster) (nodewarden_verdict{verdict=\"healthy\"})",
-        answer: "0 to 1. Nodes that do not answer Prometheus are not counted: compare with `avg by (cluster) (up{job=~\"nodewarden.*\"})`.",
+        answer: "0 to 1. Nodes that do not answer Prometheus are not counted: compare with `avg by (cluster) (up{job=~\"(.+/)?nodewarden.*\"})`.",
     },
     Recipe {
         question: "Which GPUs does the driver not answer for?",
@@ -56,7 +56,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     },
     Recipe {
         question: "Which are the hottest GPUs, and how far are they from their limit?",
-        expr: "bottomk(10, gpu_temperature_slowdown_celsius - on (cluster, instance, gpu) gpu_temperature_celsius)",
+        expr: "bottomk(10,\n  max by (cluster, instance, gpu) (gpu_temperature_slowdown_celsius)\n  - max by (cluster, instance, gpu) (gpu_temperature_celsius)\n)",
         answer: "Degrees below the temperature at which the GPU lowers its clock. GPUs that do not report the limit are omitted.",
     },
     Recipe {
