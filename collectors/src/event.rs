@@ -415,6 +415,11 @@ pub enum Recovery {
     DrainAndReset,
 }
 
+impl Recovery {
+    /// The Xid that reports it.
+    pub const XID: u32 = 154;
+}
+
 /// An SXid line of an NVSwitch in this host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sxid {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::event::{EventBody, KernelLine, RdmaChange};
+use collectors::event::{EventBody, KernelLine, RdmaChange, Recovery};
 use collectors::{Event, PciAddress, rdma};
 use serde::{Deserialize, Serialize};
 
@@ -90,13 +90,14 @@ impl Ledger {
         true
     }
 
-    /// The last Xid of a GPU since this boot and since its last reset.
+    /// The last Xid of a GPU since this boot and since its last reset. 154 is what the driver makes of the one before it,
+    /// so any other goes first.
     pub fn last_xid(&self, gpu: &str) -> Option<u32> {
         let codes = self.xids.get(gpu)?.iter();
         let reset = self.over.resets.get(gpu);
         let is_over = |last: i64| last < self.over.boot || reset.is_some_and(|reset| last <= *reset);
         let standing = codes.filter(|(_, count)| !is_over(count.last));
-        let (code, _) = standing.max_by_key(|(_, count)| count.last)?;
+        let (code, _) = standing.max_by_key(|(code, count)| (**code != Recovery::XID, count.last))?;
         Some(*code)
     }
 
@@ -211,6 +212,12 @@ mod tests {
             codes.insert(code, Count { count: 1, last });
         }
         assert_eq!(ledger.last_xid("GPU-1"), Some(79));
+        for verdict in ["GPU-1", "GPU-2"] {
+            let codes = ledger.xids.entry(verdict.to_owned()).or_default();
+            codes.insert(154, Count { count: 1, last: 200 });
+        }
+        assert_eq!(ledger.last_xid("GPU-1"), Some(79), "154 says what 79 needs");
+        assert_eq!(ledger.last_xid("GPU-2"), Some(154));
         assert!(ledger.reset("GPU-1", 200));
         assert_eq!(ledger.last_xid("GPU-1"), None);
         assert!(!ledger.reset("GPU-1", 150));

@@ -16,8 +16,6 @@ const MAX_WORDS: usize = 32;
 const NVLINK: u32 = 74;
 /// NVLink 5 errors.
 const NVLINK5: std::ops::RangeInclusive<u32> = 144..=150;
-/// The driver's verdict.
-const RECOVERY: u32 = 154;
 
 /// Reads what follows `NVRM: Xid`.
 pub(super) fn parse(text: &str, whole: bool) -> Option<Xid> {
@@ -44,7 +42,7 @@ pub(super) fn parse(text: &str, whole: bool) -> Option<Xid> {
                 xid.words = words(rest);
             }
         }
-        RECOVERY => xid.recovery = recovery(message),
+        Recovery::XID => xid.recovery = recovery(message),
         _ => {}
     }
     Some(xid)

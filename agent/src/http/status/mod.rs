@@ -44,6 +44,10 @@ pub(super) struct StatusReport {
     mode: &'static str,
     /// Whether the last reload of the configuration failed.
     config_error: bool,
+    /// Whether `listen` has changed since the start: that needs a restart.
+    restart_needed: bool,
+    /// Whether the state directory could not be used at the start.
+    state_unused: bool,
     drain: drain::DrainReport,
     /// Open incidents.
     incidents: Vec<IncidentReport>,
@@ -192,6 +196,8 @@ impl StatusReport {
             verdict: verdict(page, &snapshot, now),
             mode: page.facts.mode.word(),
             config_error: page.facts.config_error,
+            restart_needed: page.facts.restart_needed,
+            state_unused: page.facts.state_unused,
             drain: drain::DrainReport::of(&page.view.drain, wall),
             incidents: open.map(|i| incident(i, wall)).collect(),
             closed: closed(&page.view.incidents, wall),

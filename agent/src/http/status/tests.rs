@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
@@ -45,6 +46,21 @@ fn the_json_holds_its_fields() {
         json["workers"].as_array().unwrap().len(),
         collectors::DOMAINS.len()
     );
+}
+
+/// The table is the interface: a program that reads the page is written after it.
+#[test]
+fn the_json_has_the_fields_of_its_document_and_no_others() {
+    let document = include_str!("../../../../docs/http.md");
+    let rows = document.lines().skip_while(|line| !line.starts_with("| `version`"));
+    let names = rows.take_while(|row| row.starts_with('|')).flat_map(|row| {
+        let cell = row.split('|').nth(1).unwrap_or_default();
+        cell.split('`').skip(1).step_by(2)
+    });
+    let documented: BTreeSet<&str> = names.map(|name| name.trim_end_matches("[]")).collect();
+    let json = json(&sample::page());
+    let fields: BTreeSet<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(fields, documented);
 }
 
 /// What a script prints may name a user.
