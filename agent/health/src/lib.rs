@@ -41,7 +41,7 @@ pub use settings::Settings;
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::{Cursor, Event};
+use collectors::Event;
 use serde::{Deserialize, Serialize};
 
 use model::scheduler::{Action, ActionId, IncidentId, LookError, NodeState, Outcome};
@@ -172,9 +172,6 @@ impl OrderVerb {
 pub enum Effect {
     /// Keep this record.
     Store(Record),
-    /// Events of this collector up to this cursor are stored: its watcher need not repeat them. Follows the store that
-    /// holds them.
-    Acknowledge(String, Cursor),
     /// Query the scheduler.
     Look(Query),
     /// Change the own node in the scheduler.

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use collectors::Cursor;
 use health::audit::Entry;
 use health::verdict::Verdict;
 use health::{Effect, Query, Record};
@@ -18,8 +17,6 @@ pub const STORE_PATIENCE: Duration = Duration::from_secs(2);
 pub enum EffectStep {
     /// Hand this to the store thread.
     Store(Record),
-    /// Remember that events up to here are stored.
-    Acknowledge(String, Cursor),
     /// Ask the parent.
     Look,
     /// Ask the parent.
@@ -54,14 +51,14 @@ impl EffectQueue {
     }
 
     /// A record holds all that one still waiting before it holds: that one need not be written, unless an act or an
-    /// answer comes between. Its events are acknowledged with the newer one.
+    /// answer comes between.
     fn supersede(&mut self) {
         let bars = |e: &Effect| matches!(e, Effect::Act(..) | Effect::Answer(_));
         let after = self.queue.iter().rposition(bars).map_or(0, |at| at + 1);
         let mut at = 0;
         self.queue.retain(|e| {
             at += 1;
-            at <= after || !matches!(e, Effect::Store(_) | Effect::Acknowledge(..))
+            at <= after || !matches!(e, Effect::Store(_))
         });
     }
 
@@ -76,7 +73,6 @@ impl EffectQueue {
                 self.storing = Some((record.number, now + STORE_PATIENCE));
                 EffectStep::Store(record)
             }
-            Effect::Acknowledge(collector, cursor) => EffectStep::Acknowledge(collector, cursor),
             Effect::Look(Query::Node) => EffectStep::Look,
             Effect::Act(id, action) => EffectStep::Act(id, action),
             Effect::Audit(entry) => EffectStep::Audit(entry),
@@ -147,15 +143,11 @@ mod tests {
 
     #[test]
     fn a_newer_record_takes_the_place_of_one_that_waits() {
-        let ack = |seq| {
-            let boot = collectors::BootId::default();
-            Effect::Acknowledge("kernel_log".to_owned(), Cursor { boot, seq })
-        };
         let mut effects = EffectQueue::default();
         effects.push(vec![store(1)]);
         assert!(matches!(effects.next(SECOND), Some(Ok(EffectStep::Store(r))) if r.number == 1));
         // While the first is written: two that only count, one with an act, two more.
-        effects.push(vec![ack(1), store(2), ack(2), Effect::Look(Query::Node)]);
+        effects.push(vec![store(2), Effect::Look(Query::Node)]);
         let incident = model::scheduler::IncidentId("aaaaaaaa".to_owned());
         let act = Effect::Act(
             ActionId(1),
@@ -165,9 +157,9 @@ mod tests {
                 lifts: Vec::new(),
             },
         );
-        effects.push(vec![store(3), ack(3), act]);
-        effects.push(vec![store(4), ack(4)]);
-        effects.push(vec![store(5), ack(5)]);
+        effects.push(vec![store(3), act]);
+        effects.push(vec![store(4)]);
+        effects.push(vec![store(5)]);
         let mut done = Vec::new();
         assert!(effects.stored(1));
         while let Some(Ok(step)) = effects.next(SECOND) {
@@ -176,12 +168,11 @@ mod tests {
                     assert!(effects.stored(record.number));
                     format!("store {}", record.number)
                 }
-                EffectStep::Acknowledge(_, cursor) => format!("ack {}", cursor.seq),
                 EffectStep::Act(..) => "act".to_owned(),
                 _ => "other".to_owned(),
             });
         }
-        assert_eq!(done, ["other", "store 3", "ack 3", "act", "store 5", "ack 5"]);
+        assert_eq!(done, ["other", "store 3", "act", "store 5"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The daemon's event loop. Its thread waits on sockets, timers and channels only: no file, no lookup, no lock that
 //! another thread holds during I/O.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use collectors::event::{JobChange, JobEnd, JobEvent};
 use collectors::sys::boot;
-use collectors::{BootId, Cursor, DOMAINS, EventBody};
+use collectors::{BootId, DOMAINS, EventBody};
 use tokio::sync::oneshot;
 
 use super::audit::{Notices, Trail};
@@ -89,8 +89,6 @@ pub struct Daemon {
     waiters: Vec<Waiter>,
     orders: VecDeque<oneshot::Sender<Result<String, String>>>,
     releases: Releases,
-    /// Stored position in each collector's events, where its watcher resumes.
-    cursors: BTreeMap<String, Cursor>,
     facts: OwnFacts,
     store_failing: bool,
     next_tick: Duration,
@@ -187,7 +185,6 @@ impl Daemon {
         let poll = Poll::new()?;
         poll.add(&parts.parent, PARENT)?;
         poll.add(&parts.waker, MAILBOX)?;
-        let cursors = parts.engine.cursors().clone();
         let view = Arc::new(parts.engine.view());
         Ok(Self {
             poll,
@@ -208,7 +205,6 @@ impl Daemon {
             waiters: Vec::new(),
             orders: VecDeque::new(),
             releases: Releases::default(),
-            cursors,
             facts: parts.facts,
             store_failing: false,
             next_tick: Duration::ZERO,
@@ -347,9 +343,6 @@ impl Daemon {
                     Ok(line) => self.publisher.publish(line + "\n"),
                     Err(e) => tracing::error!(error = %e, "cannot write the verdict"),
                 }
-            }
-            EffectStep::Acknowledge(collector, cursor) => {
-                self.cursors.insert(collector, cursor);
             }
             EffectStep::Look => self.tell_parent(&ToParent::Look),
             EffectStep::Act(id, action) => {
@@ -675,8 +668,9 @@ impl Daemon {
                 };
                 self.release_waiters(domain);
                 self.changed = true;
-                let (worker, notes) = ((pid, starts, stuck_slots), self.engine.notes());
-                match self.fleet.attach(domain, worker, socket, &self.cursors, notes) {
+                let worker = (pid, starts, stuck_slots);
+                let (cursors, notes) = (self.engine.cursors(), self.engine.notes());
+                match self.fleet.attach(domain, worker, socket, cursors, notes) {
                     Ok(told) => {
                         if let Some(fd) = self.fleet.fd(domain)
                             && let Err(e) = self.poll.add(fd, u64::from(domain))

@@ -149,7 +149,7 @@ impl<P: Parents> Agents<P> {
                 let outcome = self.parents.act(node, &action);
                 engine.step(now, Input::Done(id, &outcome))
             }
-            Effect::Acknowledge(..) | Effect::Audit(_) | Effect::Publish(_) | Effect::Answer(_) => Vec::new(),
+            Effect::Audit(_) | Effect::Publish(_) | Effect::Answer(_) => Vec::new(),
         }
     }
 

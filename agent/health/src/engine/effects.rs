@@ -29,8 +29,6 @@ const MAX_STEPS: usize = 8;
 pub(super) struct Pending {
     /// The record differs from the last one stored.
     pub dirty: bool,
-    /// An event's consequences are in the record: it may be acknowledged.
-    pub acknowledge: bool,
     /// Only the cursor and counts differ: store by this time.
     later: Option<Duration>,
     stored_at: Option<Duration>,
@@ -378,11 +376,6 @@ impl Engine {
             number: self.records,
             json,
         }));
-        if std::mem::take(&mut self.out.acknowledge) {
-            // All cursors: this record may replace one with events of another collector.
-            let cursors = self.state.cursors.iter();
-            effects.extend(cursors.map(|(name, cursor)| Effect::Acknowledge(name.clone(), cursor.clone())));
-        }
     }
 
     fn publish(&mut self, effects: &mut Vec<Effect>) {

@@ -91,7 +91,6 @@ impl Engine {
             seq: event.seq,
         };
         let is_old = event.history || (of_log && self.log.is_stale(event, now));
-        self.out.acknowledge = true;
         self.state.cursors.insert(collector.to_owned(), cursor);
         let wall = self.log.wall(event, of_log, now, self.now.wall);
         self.when = if is_old { When::Long } else { When::At(wall) };

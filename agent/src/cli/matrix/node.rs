@@ -342,7 +342,7 @@ impl Node {
                     self.verdict = Some(verdict);
                     Vec::new()
                 }
-                Effect::Acknowledge(..) | Effect::Audit(_) | Effect::Answer(_) => Vec::new(),
+                Effect::Audit(_) | Effect::Answer(_) => Vec::new(),
             });
         }
     }

@@ -52,7 +52,9 @@ fn the_json_holds_its_fields() {
 #[test]
 fn the_json_has_the_fields_of_its_document_and_no_others() {
     let document = include_str!("../../../../docs/http.md");
-    let rows = document.lines().skip_while(|line| !line.starts_with("| `version`"));
+    let rows = document
+        .lines()
+        .skip_while(|line| !line.starts_with("| `version`"));
     let names = rows.take_while(|row| row.starts_with('|')).flat_map(|row| {
         let cell = row.split('|').nth(1).unwrap_or_default();
         cell.split('`').skip(1).step_by(2)

@@ -11,14 +11,14 @@ use crate::record::seal;
 use crate::{Effect, Input, Mode};
 
 #[test]
-fn an_event_is_acknowledged_after_its_record() {
+fn the_record_of_an_event_holds_the_cursor_and_the_event_is_known_from_then_on() {
     let mut sim = Sim::new(Mode::Observe);
     let event = sim.event_of(EventBody::Xid(xid_of(79)));
     let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
-    let [Effect::Store(_), Effect::Acknowledge(_, cursor), ..] = effects.as_slice() else {
+    let [Effect::Store(record), ..] = effects.as_slice() else {
         panic!("{effects:?}");
     };
-    assert_eq!(cursor.seq, 1);
+    assert_eq!(record_of(&record.json)["cursors"]["kernel_log"]["seq"], 1);
     assert!(
         sim.engine
             .step(sim.now, Input::Event("kernel_log", &event))
@@ -32,28 +32,28 @@ fn a_flood_of_lines_is_no_flood_of_records() {
     sim.xid(119);
     sim.pass(10);
     let start = sim.now.boottime;
-    let (mut stores, mut acknowledged) = (0, 0);
+    let mut stores = Vec::new();
     for n in 0..2000_u32 {
         sim.now.boottime = start + Duration::from_millis(u64::from(n) * 10);
         // A repeated line of an incident, an event, an unknown code.
         let code = [95, 13, 999][n as usize % 3];
         let event = sim.event_of(EventBody::Xid(xid_of(code)));
         for effect in sim.engine.step(sim.now, Input::Event("kernel_log", &event)) {
-            match effect {
-                Effect::Store(_) => stores += 1,
-                Effect::Acknowledge(_, cursor) => acknowledged = cursor.seq,
-                _ => {}
+            if let Effect::Store(record) = effect {
+                stores.push(record_of(&record.json)["cursors"]["kernel_log"]["seq"].as_u64());
             }
         }
     }
-    assert!((10..=11).contains(&stores), "{stores}");
-    assert!((1700..2001).contains(&acknowledged), "{acknowledged}");
+    assert!((10..=11).contains(&stores.len()), "{stores:?}");
+    let last = stores.last().copied().flatten();
+    assert!(last.is_some_and(|seq| (1700..2001).contains(&seq)), "{last:?}");
     sim.pass(2);
-    assert_eq!(sim.acknowledged, 2001);
+    assert_eq!(sim.stored_event("kernel_log"), Some(2001));
     // A change of an incident is stored immediately.
     let before = sim.stores;
     sim.xid(79);
-    assert!(sim.stores > before && sim.acknowledged == 2002);
+    assert!(sim.stores > before);
+    assert_eq!(sim.stored_event("kernel_log"), Some(2002));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn progress_alone_is_stored_every_ten_seconds_at_most() {
     assert!(deadline <= sim.now.boottime + Duration::from_secs(10));
     sim.sleep_until(sim.now.boottime + Duration::from_secs(10));
     sim.tick();
-    assert_eq!(sim.acknowledged, 600);
+    assert_eq!(sim.stored_event("kernel_log"), Some(600));
     assert_eq!(sim.engine.view().ledger.lost_records, 900);
 }
 
@@ -293,21 +293,19 @@ fn what_a_collector_notes_is_kept_over_a_restart_and_stored_once() {
 }
 
 #[test]
-fn an_acknowledgement_names_every_watcher() {
+fn a_record_holds_the_cursor_of_every_watcher() {
     let mut sim = Sim::new(Mode::Observe);
     let mut other = sim.event_of(EventBody::Progress);
     other.seq = 7;
     sim.engine.step(sim.now, Input::Event("other", &other));
     let event = sim.event_of(EventBody::Xid(xid_of(79)));
     let effects = sim.engine.step(sim.now, Input::Event("kernel_log", &event));
-    let acknowledged: Vec<(&str, u64)> = effects
-        .iter()
-        .filter_map(|e| match e {
-            Effect::Acknowledge(name, cursor) => Some((name.as_str(), cursor.seq)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(acknowledged, [("kernel_log", event.seq), ("other", 7)]);
+    let [Effect::Store(record), ..] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    let cursors = &record_of(&record.json)["cursors"];
+    assert_eq!(cursors["kernel_log"]["seq"], event.seq);
+    assert_eq!(cursors["other"]["seq"], 7);
 }
 
 #[test]

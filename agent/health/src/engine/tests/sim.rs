@@ -54,7 +54,6 @@ pub(super) struct Sim {
     /// The last record that reached the disk.
     pub(super) disk: Option<Arc<str>>,
     pub(super) disk_works: bool,
-    pub(super) acknowledged: u64,
     pub(super) answers: Vec<Result<String, String>>,
     /// The audit trail.
     pub(super) audit: Vec<Entry>,
@@ -131,7 +130,6 @@ impl Sim {
             seq: 0,
             disk: None,
             disk_works: true,
-            acknowledged: 0,
             answers: Vec::new(),
             audit: Vec::new(),
             starts: Vec::new(),
@@ -192,6 +190,11 @@ impl Sim {
         self.run(effects);
     }
 
+    /// The last event of a collector whose consequences reached the disk.
+    pub(super) fn stored_event(&self, collector: &str) -> Option<u64> {
+        record_of(self.disk.as_ref()?)["cursors"][collector]["seq"].as_u64()
+    }
+
     /// Executes effects, and their consequences.
     pub(super) fn run(&mut self, effects: Vec<Effect>) {
         check_order(&effects);
@@ -211,10 +214,6 @@ impl Sim {
                     }
                     self.engine
                         .step(self.now, Input::Stored(record.number, self.disk_works))
-                }
-                Effect::Acknowledge(_, cursor) => {
-                    self.acknowledged = cursor.seq;
-                    Vec::new()
                 }
                 Effect::Look(_) => {
                     self.looks += 1;
@@ -528,6 +527,11 @@ impl Sim {
     }
 }
 
+/// What a record holds.
+pub(super) fn record_of(json: &str) -> serde_json::Value {
+    serde_json::from_str(open(json).unwrap()).unwrap()
+}
+
 /// A drain or an undrain comes after a store in the same effects, and after the audit entry of the intent, if it is new.
 fn check_order(effects: &[Effect]) {
     let (mut stored, mut acted) = (false, false);
@@ -535,14 +539,12 @@ fn check_order(effects: &[Effect]) {
         match effect {
             Effect::Store(record) => {
                 stored = true;
-                let value: serde_json::Value = serde_json::from_str(open(&record.json).unwrap()).unwrap();
-                assert!(value["cursors"].is_object());
+                assert!(record_of(&record.json)["cursors"].is_object());
             }
             Effect::Act(_, Action::Drain { .. } | Action::Undrain { .. }) => {
                 assert!(stored, "{effects:?}");
                 acted = true;
             }
-            Effect::Acknowledge(..) => assert!(stored, "{effects:?}"),
             Effect::Audit(entry) if entry.kind == Kind::Wanted => {
                 assert!(stored && !acted, "{effects:?}");
             }
