@@ -31,6 +31,8 @@ pub(super) struct GrantQuery<'a> {
 pub(super) struct Grants {
     /// By its prolog.
     hook: Option<Vec<String>>,
+    /// The positions in files of other tools, and what they meant when slurmd had assigned them.
+    files: Option<(Vec<usize>, Vec<String>)>,
 }
 
 impl Grants {
@@ -50,7 +52,30 @@ impl Grants {
                 return Some((evidence::HOOK, gpus.clone()));
             }
         }
-        Some((evidence::MAPPING_FILE, by_files(common, of)?))
+        Some((evidence::MAPPING_FILE, self.by_files(common, of)?))
+    }
+
+    fn by_files(&mut self, common: &JobContext, of: GrantQuery<'_>) -> Option<Vec<String>> {
+        let about = PositionContext {
+            node: node(common, of.folder),
+            conf: of.record.and_then(|record| record.conf.as_deref()),
+            at: of.began,
+        };
+        let mut mappings = free(&common.mappings)?;
+        if mappings.is_empty() {
+            return None;
+        }
+        let mut positions = free(&common.positions)?;
+        mappings.gpus(of.id, of.uid, &mut |list| {
+            if let Some((known, gpus)) = &self.files
+                && known == list
+            {
+                return Some(gpus.clone());
+            }
+            let gpus = positions.devices(list, about)?;
+            self.files = Some((list.to_vec(), gpus.clone()));
+            Some(gpus)
+        })
     }
 }
 
@@ -108,20 +133,6 @@ pub(super) fn by_record(
         at: record.start,
     };
     gres_conf.devices(&positions, about)
-}
-
-fn by_files(common: &JobContext, of: GrantQuery<'_>) -> Option<Vec<String>> {
-    let about = PositionContext {
-        node: node(common, of.folder),
-        conf: of.record.and_then(|record| record.conf.as_deref()),
-        at: of.began,
-    };
-    let mut mappings = free(&common.mappings)?;
-    if mappings.is_empty() {
-        return None;
-    }
-    let mut positions = free(&common.positions)?;
-    mappings.gpus(of.id, of.uid, &mut |list| positions.devices(list, about))
 }
 
 /// Parses `0,2,3`. `None`: anything else, or a duplicate number.

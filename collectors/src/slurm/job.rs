@@ -164,6 +164,8 @@ impl JobState {
     /// Whether a record belongs to this job: one with the same number may be left over, or from another cluster.
     fn is_about(&self, record: &JobRecord) -> bool {
         let same_user = match (record.uid, self.uid) {
+            // Without a user in its path, a job has the one of its tasks: root's may run them as anyone.
+            (Some(0), _) if self.folder.v1.is_none() => true,
             (Some(theirs), Some(ours)) => theirs == ours,
             _ => true,
         };

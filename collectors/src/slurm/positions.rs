@@ -21,6 +21,8 @@ const LONGEST: u64 = 1 << 20;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Accuracy of comparing the start of a process with the change of a file, in seconds.
 const ROUGH: f64 = 0.2;
+/// How long after its start a slurmd without configuration files may get them from the controller, in seconds.
+const FETCHED: f64 = 60.0;
 
 /// The origin of positions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,9 +143,10 @@ impl Positions {
         let (looked, node, slurmd) =
             known.unwrap_or_else(|| (now, node, slurmd::since(&self.env, about.node)));
         self.slurmd = Some((looked, node, slurmd));
+        let patience = if is_fetched(file) { FETCHED } else { ROUGH };
         let found = match (slurmd, about.at) {
             (None, _) => "no running slurmd of this node",
-            (Some(slurmd), _) if slurmd + ROUGH < changed => "changed after slurmd started",
+            (Some(slurmd), _) if slurmd + patience < changed => "changed after slurmd started",
             (Some(slurmd), Some(at)) if slurmd <= at + ROUGH => return Ok(()),
             _ => "a slurmd that started after the job",
         };
@@ -257,6 +260,12 @@ fn is_all_of(files: &DeviceFiles, numbers: &[(u32, u32)]) -> bool {
 }
 
 /// A path relative to the folder of another file, unless it is absolute.
+/// Whether a slurmd wrote the file itself, with what its controller sent.
+fn is_fetched(file: &str) -> bool {
+    let folder = Path::new(file).parent();
+    folder.is_some_and(|folder| folder.ends_with("conf-cache") || folder == Path::new("/run/slurm/conf"))
+}
+
 fn beside(file: &str, name: &str) -> String {
     let folder = Path::new(file).parent().unwrap_or(Path::new("/"));
     folder.join(name).display().to_string()

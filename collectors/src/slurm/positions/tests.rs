@@ -167,6 +167,34 @@ fn slurmd(env: &Env, at: f64) {
     }
 }
 
+/// Where the controller comes up after its nodes.
+#[test]
+fn a_gres_conf_that_slurmd_got_from_the_controller_may_be_a_minute_younger_than_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env::with_sysroot(dir.path());
+    put(&env.path("/dev/nvidia0"), &Entry::Link("/dev/null".to_owned())).unwrap();
+    let found = |folder: &str, age: f64| {
+        let file = env.path(&format!("{folder}/gres.conf"));
+        put(&file, &Entry::File(b"Name=gpu File=/dev/nvidia0\n".to_vec())).unwrap();
+        let changed = root::changed(&file).unwrap().unwrap();
+        slurmd(&env, changed - age);
+        let conf = format!("{folder}/slurm.conf");
+        let about = PositionContext {
+            at: Some(changed + 20.0),
+            conf: Some(&conf),
+            ..PositionContext::default()
+        };
+        let found = Positions::new(&env, None).find(&[0], about);
+        found.unwrap_err().to_string()
+    };
+    let (is_read, is_late) = ("found \"1:3\"", "found \"changed after slurmd started");
+    for folder in ["/var/spool/slurmd/conf-cache", "/run/slurm/conf"] {
+        assert!(found(folder, 30.0).contains(is_read), "{folder}");
+        assert!(found(folder, 90.0).contains(is_late), "{folder}");
+    }
+    assert!(found("/etc/slurm", 30.0).contains(is_late));
+}
+
 /// The content that slurmd read, and when it assigned the positions, decides: the present content may be newer.
 #[test]
 fn a_gres_conf_that_slurmd_may_not_have_read_before_the_job_says_nothing_of_it() {

@@ -98,6 +98,22 @@ fn a_record_that_is_another_jobs_says_nothing() {
     assert_eq!(node.granted(""), "");
 }
 
+/// A burn-in of root's that runs its programs as other users.
+#[test]
+fn roots_job_keeps_its_record_whoever_its_tasks_run_as() {
+    let node = Node::permuted(&job());
+    node.cgroup(&format!("{}/step_0/user/task_0/cgroup.procs", job()), "501\n");
+    node.write("proc/501/stat", "");
+    let owner = node.dir.path().join("root/proc/501");
+    std::os::unix::fs::chown(&owner, Some(1001), None).unwrap();
+    let text = "job = 7\nstart = 1795227133.5\nuid = 0\npartition = \"burnin\"\ngpus = \"0\"\n";
+    node.write("run/nodewarden/jobs/7.toml", text);
+    let lines = node.read("");
+    assert_eq!(granted(&lines), "hook nvidia2");
+    let owners = of(&lines, "slurm_job_owner_info");
+    assert!(owners.iter().all(|line| line.contains("7,0 ")), "{owners:?}");
+}
+
 /// slurmd was away when the job ended, and its file is still there.
 #[test]
 fn files_of_jobs_that_have_ended_give_nobody_anything() {
@@ -124,4 +140,21 @@ fn other_tools_files_count_where_no_hook_tells() {
     assert_eq!(node.granted(""), "");
     record(&node, "gpus = \"1\"\n");
     assert_eq!(node.granted(settings), "hook nvidia3");
+}
+
+/// A restart of slurmd, or another gres.conf, changes nothing for jobs that run.
+#[test]
+fn what_other_tools_files_meant_is_kept_while_they_say_the_same() {
+    let node = Node::permuted(&job());
+    let mut jobs = node.open("mapping = [{ dir = \"/run/gpustat\", names = \"position\" }]");
+    let mut granted = || {
+        let lines: Vec<String> = jobs.scan().unwrap().iter_mut().flat_map(read).collect();
+        granted(&lines)
+    };
+    node.write("run/gpustat/0", "7 1000\n");
+    assert_eq!(granted(), "mapping_file nvidia2");
+    node.write("etc/slurm/gres.conf", "AutoDetect=nvml\n");
+    assert_eq!(granted(), "mapping_file nvidia2");
+    node.write("run/gpustat/1", "7 1000\n");
+    assert_eq!(granted(), "", "positions that are new have no meaning");
 }
