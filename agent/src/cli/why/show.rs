@@ -3,7 +3,7 @@
 use super::steps::{self, Caller};
 use crate::screen::{self, Cell, Paint, Screen, Table, ago};
 use health::Mode;
-use health::checks;
+use health::checks::{self, May};
 use health::view::{DrainView, FindingView, IncidentView};
 
 /// The page.
@@ -72,7 +72,7 @@ fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> Stri
         "since",
         format!("{} ({})", screen::time(i.since), ago(i.since, now)),
     );
-    fact("does", effect(i, drain));
+    fact("does", effect(i, check, drain));
     let remedy = steps::remedy(&i.act);
     fact(
         "remedy",
@@ -111,12 +111,20 @@ fn runbook(source: &str) -> String {
 }
 
 /// The effect of the incident on the node, in a sentence.
-fn effect(i: &IncidentView, drain: &DrainView) -> String {
+fn effect(i: &IncidentView, check: Option<&checks::Check>, drain: &DrainView) -> String {
     if i.closed.is_some() {
         return "none, closed".to_owned();
     }
     if !i.acts {
-        return "shown and counted; never drains the node, in any mode".to_owned();
+        return match check {
+            Some(check) if check.may == May::ObserveOrDrain => {
+                format!(
+                    "shown and counted; changes the node only if health.checks.{} is set",
+                    check.id
+                )
+            }
+            _ => "shown and counted; never drains the node, in any mode".to_owned(),
+        };
     }
     match i.mode {
         Mode::Observe if i.could < Mode::Drain => {

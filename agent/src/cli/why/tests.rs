@@ -99,6 +99,12 @@ fn what_it_does_depends_on_the_mode_and_on_our_drain() {
     assert!(shown(&i, &drain).contains("our drain: drained: nodewarden:xid x"));
     i.acts = false;
     assert!(shown(&i, &drain).contains("never drains the node, in any mode"));
+    i.check = "kernel-crash".to_owned();
+    let text = shown(&i, &drain);
+    assert!(
+        text.contains("changes the node only if health.checks.kernel-crash is set"),
+        "{text}"
+    );
     (i.closed, i.state) = (Some(NOW), "cleared".to_owned());
     let text = shown(&i, &drain);
     assert!(
