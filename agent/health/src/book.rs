@@ -265,23 +265,27 @@ impl Book {
     /// The driver reports that a GPU needs no action.
     pub(super) fn verdict_none(&mut self, gpu: &Subject, wall: i64) -> bool {
         self.loose.retain(|l| l.finding.subject != *gpu);
-        self.remedied(gpu, Clear::VerdictNone, i64::MAX, &[], wall)
+        self.resolve(wall, |incident, seen| {
+            let by = Clear::VerdictNone;
+            let ended = incident.subject == *gpu && seen.clears.contains(&by) && seen.needs.is_empty();
+            ended.then(|| by.happened().to_owned())
+        })
     }
 
-    /// A remedy was seen. Ends findings that list it, were last seen up to `before` (wall clock) and need nothing
-    /// beyond `met`.
+    /// A remedy was seen. Ends findings that list it, were last seen up to `until` (in milliseconds of that boot, as
+    /// the wall clock may jump) and need nothing beyond `met`.
     pub(super) fn remedied(
         &mut self,
         subject: &Subject,
         by: Clear,
-        before: i64,
+        (boot, until_ms): (&BootId, u64),
         met: &[Need],
         wall: i64,
     ) -> bool {
         self.resolve(wall, |incident, seen| {
             let ended = incident.subject == *subject
                 && seen.clears.contains(&by)
-                && seen.last <= before
+                && !seen.is_after(boot, until_ms)
                 && seen.needs.iter().all(|need| met.contains(need));
             ended.then(|| by.happened().to_owned())
         })

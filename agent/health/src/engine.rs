@@ -279,16 +279,15 @@ impl Engine {
                     before,
                     met,
                 } => {
-                    let age = u64::try_from(self.now.wall.saturating_sub(before)).unwrap_or(0);
-                    let until = millis(self.now.boottime).saturating_sub(age.saturating_mul(1000));
+                    let until = millis(before.boottime);
                     for (_, check) in self.checks.each() {
                         self.out.dirty |= check.remedied(&subject, until);
                     }
                     let wall = self.now.wall;
                     if by == Clear::GpuReset {
-                        self.out.dirty |= self.state.ledger.reset(&subject.name, before);
+                        self.out.dirty |= self.state.ledger.reset(&subject.name, before.wall);
                     }
-                    self.out.dirty |= self.book.remedied(&subject, by, before, &met, wall);
+                    self.out.dirty |= self.book.remedied(&subject, by, (&self.boot, until), &met, wall);
                 }
             }
         }

@@ -65,8 +65,8 @@ pub enum Said {
         subject: Subject,
         /// The remedy.
         by: Clear,
-        /// The time, in seconds since the epoch.
-        before: i64,
+        /// The time.
+        before: Now,
         /// The needs that a reading shows to be met.
         met: Vec<Need>,
     },

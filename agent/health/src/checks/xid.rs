@@ -198,10 +198,14 @@ impl Watch for State {
             if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
                 continue;
             }
-            if let Some(before) = self
-                .resets
-                .take(&gpu.label, counters(gpu), gpu.at, judge.now.wall)
-            {
+            if let Some(before) = self.resets.take(
+                &gpu.label,
+                counters(gpu),
+                Now {
+                    boottime: gpu.at,
+                    ..judge.now
+                },
+            ) {
                 remedied(Clear::GpuReset, before);
             }
         }

@@ -26,12 +26,9 @@ impl Declared {
         self.0.remove(gpu);
     }
 
-    /// The time (wall clock) up to which a reading made at `read` may end findings.
-    pub(super) fn before(&self, gpu: &str, read: Duration) -> Option<i64> {
-        self.0
-            .get(gpu)
-            .filter(|now| now.boottime < read)
-            .map(|now| now.wall)
+    /// The time up to which a reading made at `read` may end findings.
+    pub(super) fn before(&self, gpu: &str, read: Duration) -> Option<Now> {
+        self.0.get(gpu).copied().filter(|now| now.boottime < read)
     }
 }
 
@@ -49,11 +46,11 @@ mod tests {
         declared.note("a", at(10, 100));
         let before = |declared: &Declared, gpu, read| declared.before(gpu, Duration::from_secs(read));
         assert_eq!(before(&declared, "a", 10), None);
-        assert_eq!(before(&declared, "a", 11), Some(100));
+        assert_eq!(before(&declared, "a", 11), Some(at(10, 100)));
         assert_eq!(before(&declared, "b", 11), None);
         declared.note("a", at(20, 110));
         assert_eq!(before(&declared, "a", 15), None);
-        assert_eq!(before(&declared, "a", 21), Some(110));
+        assert_eq!(before(&declared, "a", 21), Some(at(20, 110)));
         declared.forget("a");
         assert_eq!(before(&declared, "a", 22), None);
         for n in 0..1000 {

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::Now;
+
 /// The most GPUs.
 const MAX_GPUS: usize = 128;
 
@@ -28,13 +30,12 @@ impl Counters {
 #[derive(Debug)]
 struct Seen {
     counters: Counters,
-    /// The time of the reading: since boot, and by the wall clock.
-    read: Duration,
-    wall: i64,
+    /// The time of the reading.
+    read: Now,
     /// The reading in which they decreased, which the next reading must confirm.
     doubt: Option<Duration>,
     /// The last reset: it happened after this time.
-    reset: Option<i64>,
+    reset: Option<Now>,
 }
 
 /// The last reading of each GPU, kept while it is unreadable. It is not stored: a reset before the first reading is
@@ -45,27 +46,26 @@ pub(super) struct Resets {
 }
 
 impl Resets {
-    /// Takes a reading of a responding GPU, made at `read`. Returns the wall clock time of the last reset: findings up
-    /// to then are older than it. Two consecutive readings below the earlier values are a reset.
-    pub(super) fn take(&mut self, gpu: &str, now: Counters, read: Duration, wall: i64) -> Option<i64> {
+    /// Takes a reading of a responding GPU, made at `read`. Returns the time of the last reset: findings up to then are
+    /// older than it. Two consecutive readings below the earlier values are a reset.
+    pub(super) fn take(&mut self, gpu: &str, now: Counters, read: Now) -> Option<Now> {
         if let Some(seen) = self.seen.get_mut(gpu) {
-            if now == Counters::default() || read <= seen.doubt.unwrap_or(seen.read) {
+            if now == Counters::default() || read.boottime <= seen.doubt.unwrap_or(seen.read.boottime) {
                 return seen.reset;
             }
             if now.went_back(&seen.counters) {
-                if seen.doubt.replace(read).is_none() {
+                if seen.doubt.replace(read.boottime).is_none() {
                     return seen.reset;
                 }
-                seen.reset = Some(seen.wall);
+                seen.reset = Some(seen.read);
             }
-            (seen.counters, seen.read, seen.wall, seen.doubt) = (now, read, wall, None);
+            (seen.counters, seen.read, seen.doubt) = (now, read, None);
             return seen.reset;
         }
         if now != Counters::default() && self.seen.len() < MAX_GPUS {
             let seen = Seen {
                 counters: now,
                 read,
-                wall,
                 doubt: None,
                 reset: None,
             };
@@ -93,35 +93,39 @@ mod tests {
             (of(Some(0.0), Some(4)), None),
             (of(Some(3e6), Some(4)), None),
             (of(Some(10.0), Some(4)), None),
-            (of(Some(20.0), None), Some(5)),
-            (of(None, Some(0)), Some(5)),
-            (of(None, Some(7)), Some(5)),
-            (of(None, Some(0)), Some(5)),
-            (of(None, Some(0)), Some(9)),
+            (of(Some(20.0), None), Some(105)),
+            (of(None, Some(0)), Some(105)),
+            (of(None, Some(7)), Some(105)),
+            (of(None, Some(0)), Some(105)),
+            (of(None, Some(0)), Some(109)),
         ];
-        for (at, (reading, want)) in (0..).zip(readings) {
-            let read = Duration::from_secs(100 + at);
-            let wall = i64::try_from(at).unwrap();
-            assert_eq!(resets.take("g", reading, read, wall), want, "{at}: {reading:?}");
+        for (at, (reading, want)) in (100..).zip(readings) {
+            let read = Now {
+                boottime: Duration::from_secs(at),
+                wall: 0,
+            };
+            let mut take =
+                |gpu, reading, read| resets.take(gpu, reading, read).map(|now| now.boottime.as_secs());
+            assert_eq!(take("g", reading, read), want, "{at}: {reading:?}");
             // The same reading in another snapshot.
-            assert_eq!(
-                resets.take("g", reading, read, wall + 1),
-                want,
-                "{at}: {reading:?}"
-            );
-            assert_eq!(resets.take("other", of(Some(5.0), Some(0)), read, wall), None);
+            assert_eq!(take("g", reading, read), want, "{at}: {reading:?}");
+            assert_eq!(take("other", of(Some(5.0), Some(0)), read), None);
         }
     }
 
     #[test]
     fn nothing_grows_without_bound() {
         let mut resets = Resets::default();
+        let read = Now {
+            boottime: Duration::from_secs(1),
+            wall: 0,
+        };
         for n in 0..1000 {
             let now = Counters {
                 energy: Some(1.0),
                 errors: None,
             };
-            resets.take(&n.to_string(), now, Duration::from_secs(1), n);
+            resets.take(&n.to_string(), now, read);
         }
         assert_eq!(resets.seen.len(), MAX_GPUS);
     }

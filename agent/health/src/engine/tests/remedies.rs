@@ -151,6 +151,24 @@ fn a_reset_ends_a_verdict_that_asks_for_one_and_no_other() {
     assert_eq!(sim.stores, stores, "a reset is noted once");
 }
 
+/// NTP corrects a clock that was ahead at the boot.
+#[test]
+fn a_clock_that_is_set_back_hides_no_reset_and_lets_an_old_one_end_no_new_fault() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, energy(5000));
+    sim.pass(60);
+    show(&mut sim, energy(100));
+    sim.pass(60);
+    sim.now.wall -= 3600;
+    sim.xid(119);
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid119 open"], "the reset was before it");
+    sim.now.wall -= 3600;
+    show(&mut sim, energy(10));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
+}
+
 #[test]
 fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot() {
     let links =
