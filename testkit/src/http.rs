@@ -72,19 +72,6 @@ pub fn get_unix(
     .with_context(|| format!("{}{target}", path.as_ref().display()))
 }
 
-/// POST over the Unix socket `path`.
-pub fn post_unix(path: impl AsRef<Path>, target: &str, body: &[u8], timeout: Duration) -> Result<Response> {
-    request(
-        unix(path.as_ref(), timeout)?,
-        "POST",
-        "localhost",
-        target,
-        &[],
-        body,
-    )
-    .with_context(|| format!("{}{target}", path.as_ref().display()))
-}
-
 fn unix(path: &Path, timeout: Duration) -> Result<UnixStream> {
     let stream = UnixStream::connect(path).with_context(|| path.display().to_string())?;
     stream.set_read_timeout(Some(timeout))?;

@@ -1,6 +1,6 @@
 //! Stand-ins with the real interface, and harnesses that run the real programs, for integration tests.
 //!
-//! Everything here needs root and fails loudly without it: a test that cannot run is a failed test.
+//! What mounts filesystems or makes namespaces needs root and fails loudly without it: a test that cannot run is a failed test.
 //! Nothing here depends on the daemon, so that the daemon's tests meet an independent reading of every interface.
 
 pub mod alertmanager;

@@ -1,6 +1,6 @@
 //! Everything a developer or CI runs, behind `cargo xtask`. One file per subcommand.
 //!
-//! This crate uses no other crate of the repository: lint and ci must also run while the daemon does not compile.
+//! Of the repository's crates, this one uses only testkit: lint and ci must also run while the daemon does not compile.
 //! The generated documents need the daemon's tables, so they have the separate crate `xtask/docgen`.
 
 mod alerts;

@@ -130,9 +130,11 @@ impl Device for GpfsNode {
             let text = |key| first.text(key).unwrap_or_default();
             out.info(&INFO, &[text("_nn_"), text("_n_")]);
         }
-        let refused = lines.iter().find_map(refusal);
-        self.show(&lines, out);
-        if let Some(error) = bad.or(refused) {
+        let error = bad.or_else(|| lines.iter().find_map(refusal));
+        let unseen = self.show(&lines, out);
+        if let Some(error) = error {
+            // One of its lines may be that of a filesystem without series: it is still mounted.
+            self.counts.extend(unseen);
             out.incomplete(&error);
         }
         Ok(())
@@ -141,8 +143,8 @@ impl Device for GpfsNode {
 
 impl GpfsNode {
     /// One set of series for each filesystem. Those that are no longer in the reply are unmounted; their counts start
-    /// again at the next mount.
-    fn show(&mut self, lines: &[Record<'_>], out: &mut Block) {
+    /// again at the next mount. Returns the counts of those.
+    fn show(&mut self, lines: &[Record<'_>], out: &mut Block) -> BTreeMap<Key, Counts> {
         let mut before = std::mem::take(&mut self.counts);
         let mut found = BTreeMap::new();
         for line in lines.iter().filter(|line| line.code() == Some(0)) {
@@ -155,6 +157,7 @@ impl GpfsNode {
             counts.show(&key, line, out);
             self.counts.insert(key, counts);
         }
+        before
     }
 }
 

@@ -226,3 +226,32 @@ fn the_socket_is_below_the_sysroot() {
         Path::new("/r/root/var/mmfs/mmpmon/mmpmonSocket")
     );
 }
+
+/// Counts that start again would be a reset that did not happen.
+#[test]
+fn a_filesystem_whose_line_is_unusable_once_goes_on_counting() {
+    let refused =
+        "_mmpmon::gfis_ _n_ 10.1.0.7 _nn_ gpu07 _rc_ 668 _t_ 1 _tu_ 2 _cl_ store.example _fs_ scratch\n";
+    for unusable in [refused, "_mmpmon::gfis_ _rc_ 0 _fs_ scratch _br_\n"] {
+        let mut node = Node::new();
+        for reads in [4_294_967_290_u64, 4] {
+            let figures = format!("_br_ 10 _bw_ 0 _rdc_ {reads}");
+            node.replies("gfis", &line("gfis", "scratch", &figures));
+            node.read().unwrap();
+        }
+        node.replies(
+            "gfis",
+            &(line("gfis", "home", "_br_ 1 _bw_ 0 _rdc_ 1") + unusable),
+        );
+        node.read().unwrap();
+        assert!(node.block.fault().is_some());
+        assert_eq!(node.value(&READ_BYTES, &SCRATCH), None, "{unusable}");
+        node.replies("gfis", &line("gfis", "scratch", "_br_ 20 _bw_ 0 _rdc_ 9"));
+        node.read().unwrap();
+        assert_eq!(
+            node.number(&OPERATIONS, &READS),
+            Some(4_294_967_305),
+            "{unusable}"
+        );
+    }
+}

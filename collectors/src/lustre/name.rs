@@ -51,7 +51,7 @@ pub(super) fn target<'a>(device: &'a str, kind: TargetKind, instance: &str) -> O
     (is_fs(fs) && is_number).then_some(target)
 }
 
-/// Lustre allows 8 letters, digits, hyphens and underscores.
+/// Lustre allows 8 letters, digits, hyphens and underscores; longer names and a `.` inside are accepted too.
 fn is_fs(name: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b == b'.';
     (1..=16).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_plain)

@@ -38,13 +38,14 @@ pub(super) struct GpuState {
     generation: Option<u64>,
     /// The session of the handle.
     opened: u64,
+    /// Outlasts what the driver opened: its counts of calls continue.
+    caller: Option<Caller>,
     open: Option<Open>,
     processes: ProcessFiles,
 }
 
 /// A GPU that the driver opened.
 struct Open {
-    caller: Caller,
     fields: Fields,
     fields_made: Instant,
     limits: Limits,
@@ -57,11 +58,11 @@ struct Open {
 
 impl Open {
     /// Reads constant values. If the GPU is lost meanwhile, they are incomplete.
-    fn new(mut caller: Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
+    fn new(caller: &mut Caller, inventory: &Inventory, identity: &Identity) -> Result<Self, Code> {
         caller.begin();
-        let limits = Limits::read(&mut caller, &Limits::default());
-        let fields = Fields::new(&mut caller, &identity.driver, &identity.architecture);
-        let profile = Profile::new(&mut caller, inventory.table.gpm, &identity.architecture);
+        let limits = Limits::read(caller, &Limits::default());
+        let fields = Fields::new(caller, &identity.driver, &identity.architecture);
+        let profile = Profile::new(caller, inventory.table.gpm, &identity.architecture);
         match caller.gone() {
             Some(code) => Err(code),
             None => Ok(Self {
@@ -72,14 +73,17 @@ impl Open {
                 instances: Instances::default(),
                 profile,
                 is_denied: caller.is_denied() || caller.is_newly_denied(),
-                caller,
             }),
         }
     }
 
     /// Asks for everything again, with the same handle. The GPM samples and the last readings of rates are kept.
-    fn ask_again(&mut self, inventory: &Inventory, identity: &Identity) -> Result<(), Code> {
-        let caller = &mut self.caller;
+    fn ask_again(
+        &mut self,
+        caller: &mut Caller,
+        inventory: &Inventory,
+        identity: &Identity,
+    ) -> Result<(), Code> {
         caller.renew(caller.handle);
         caller.begin();
         let limits = Limits::read(caller, &self.limits);
@@ -93,7 +97,7 @@ impl Open {
         (self.limits, self.limits_read) = (limits, Instant::now());
         self.fields.replace(fields);
         self.fields_made = Instant::now();
-        self.is_denied = self.caller.is_denied() || self.caller.is_newly_denied();
+        self.is_denied = caller.is_denied() || caller.is_newly_denied();
         Ok(())
     }
 }
@@ -122,32 +126,25 @@ impl GpuState {
         let handle = entry.handle?;
         let scanned = self.generation != generation;
         self.generation = generation;
-        let is_same = |open: &Open| open.caller.handle == handle && self.opened == entry.opened;
-        let is_same = self.open.as_ref().is_some_and(is_same);
+        let library = inventory.library;
+        let caller = self.caller.get_or_insert_with(|| Caller::new(library, handle));
+        let is_same = caller.handle == handle && self.opened == entry.opened;
         if let Some(open) = self.open.as_mut().filter(|_| is_same) {
             if scanned || open.is_denied {
                 // Something changed, perhaps its instances.
                 open.instances.suspect();
             }
             if open.is_denied {
-                open.ask_again(inventory, &self.identity)?;
+                open.ask_again(caller, inventory, &self.identity)?;
             }
         } else {
             // The counts of calls continue; everything else starts from zero.
-            let caller = match self.open.take() {
-                Some(Open { mut caller, .. }) => {
-                    caller.renew(handle);
-                    caller
-                }
-                None => Caller::new(inventory.library, handle),
-            };
+            self.open = None;
+            caller.renew(handle);
             self.open = Some(Open::new(caller, inventory, &self.identity)?);
             self.opened = entry.opened;
         }
-        let Some(open) = &self.open else {
-            return Err(Code::NOT_FOUND);
-        };
-        if open.caller.is_denied() {
+        if caller.is_denied() {
             return Err(Code::NO_PERMISSION);
         }
         Ok(())
@@ -171,10 +168,9 @@ impl GpuState {
         out: &mut Block,
     ) -> Result<(), Code> {
         self.refresh(gpu, inventory)?;
-        let Some(open) = &mut self.open else {
+        let (Some(open), Some(caller)) = (&mut self.open, &mut self.caller) else {
             return Err(Code::NOT_FOUND);
         };
-        let caller = &mut open.caller;
         caller.begin();
         let slowly = open.limits_read.elapsed() >= SLOWLY;
         open.fields.read(caller);
@@ -263,8 +259,8 @@ impl Device for NvidiaGpu {
             out.info(&m::UNAVAILABLE_INFO, &[gpu, code.reason()]);
             state.identity.push_info("nvidia", out);
             push_dcgm(&state.identity, &self.hostname, &Instances::default(), out);
-            if let Some(open) = &state.open {
-                out.histogram(&m::DRIVER_CALL, &[gpu], Some(open.caller.took()));
+            if let Some(caller) = &state.caller {
+                out.histogram(&m::DRIVER_CALL, &[gpu], Some(caller.took()));
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::PciAddress;
 use crate::gpu::identity::{Identity, nameless};
 use crate::sys::nvml::{Code, Handle, Library, PciInfo};
 
-/// Up to Hopper, by the library's numbers.
+/// Architectures by the library's numbers.
 const NAMES: [(u32, &str); 9] = [
     (2, "kepler"),
     (3, "maxwell"),

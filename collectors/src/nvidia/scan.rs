@@ -153,6 +153,7 @@ impl Nvidia {
         index: u32,
         before: &BTreeMap<String, InventoryEntry>,
         counted: &Counted,
+        bound: &[String],
     ) -> InventoryEntry {
         let is_free = |pci: &str| counted.found.values().all(|e| e.identity.pci != pci);
         let is_new =
@@ -169,8 +170,6 @@ impl Nvidia {
             };
         }
         // The library numbers GPUs in the order of their addresses.
-        let mut bound = self.kernel.bound().unwrap_or_default();
-        bound.sort_unstable();
         let place = usize::try_from(index)
             .ok()
             .filter(|_| bound.len() == counted.total);
@@ -241,8 +240,13 @@ impl Nvidia {
         };
         let mut counted = counted?;
         let before = self.inventory.entries();
+        // A list of the whole PCI bus: once a scan.
+        let listed = self.kernel.bound();
+        let has_bus = listed.is_some();
+        let mut bound = listed.unwrap_or_default();
+        bound.sort_unstable();
         for index in std::mem::take(&mut counted.awaited) {
-            let entry = self.awaited(index, &before, &counted);
+            let entry = self.awaited(index, &before, &counted, &bound);
             tracing::debug!(index, gpu = entry.identity.gpu, "no answer of the driver yet");
             counted.found.insert(entry.identity.gpu.clone(), entry);
         }
@@ -255,7 +259,7 @@ impl Nvidia {
             }
         }
         let mut refused = refused.into_iter();
-        for pci in self.kernel.bound().unwrap_or_default() {
+        for pci in bound {
             if found.values().any(|e| e.identity.pci == pci) {
                 continue;
             }
@@ -270,10 +274,13 @@ impl Nvidia {
         // A GPU that is not found any more is lost, unless its function has another driver or another GPU has its
         // address.
         for (gpu, entry) in before {
+            if found.contains_key(&gpu) || entry.identity.is_unnamed() {
+                continue;
+            }
             let pci = &entry.identity.pci;
-            let given_away = !pci.is_empty() && self.kernel.bound().is_some() && self.kernel.is_there(pci);
+            let given_away = !pci.is_empty() && has_bus && self.kernel.is_there(pci);
             let replaced = !pci.is_empty() && found.values().any(|e| e.identity.pci == *pci);
-            if !found.contains_key(&gpu) && !given_away && !replaced && !entry.identity.is_unnamed() {
+            if !given_away && !replaced {
                 let code = entry.handle.err().unwrap_or(Code::GPU_IS_LOST);
                 let code = refused.next().unwrap_or(code);
                 found.insert(

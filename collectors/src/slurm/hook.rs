@@ -3,7 +3,7 @@
 //! A prolog writes `7.toml`. The epilog completes it and moves it to the folder of ended jobs, from which the parent
 //! removes it when the job's line is written.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -81,8 +81,8 @@ const MOST_RECORDS: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Hooks {
     folder: PathBuf,
-    /// When the prologs of ended jobs ran, by their epilogs' records.
-    ended: Mutex<BTreeMap<u32, f64>>,
+    /// Ended jobs and when their prologs ran, in the order of their epilogs' records: job numbers start again at `MaxJobId`.
+    ended: Mutex<VecDeque<(u32, f64)>>,
 }
 
 impl Hooks {
@@ -117,17 +117,17 @@ impl Hooks {
     /// The epilog of the run whose prolog ran at `start` was seen.
     pub(super) fn end(&self, job: u32, start: f64) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.retain(|(known, _)| *known != job);
         if ended.len() >= MOST_RECORDS {
-            // Numbers grow: the lowest is the oldest.
-            ended.pop_first();
+            ended.pop_front();
         }
-        ended.insert(job, start);
+        ended.push_back((job, start));
     }
 
     /// Whether the epilog of the run whose prolog ran at `start` was seen.
     pub(super) fn has_ended(&self, job: u32, start: f64) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.get(&job) == Some(&start)
+        ended.contains(&(job, start))
     }
 
     /// The record of a job by its SLUID. An unreadable one is reported when it is requested by its number.
@@ -203,6 +203,13 @@ mod tests {
             hooks.end(job, 1.5);
         }
         assert!(!hooks.has_ended(7, 1.5), "the oldest are forgotten");
+        // The numbers started again.
+        hooks.end(1, 1.5);
+        hooks.end(2, 1.5);
+        assert_eq!(
+            [1, 2, 100, 101, 102].map(|job| hooks.has_ended(job, 1.5)),
+            [true, true, false, false, true]
+        );
     }
 
     #[test]

@@ -149,23 +149,26 @@ impl Tree {
             return Ok(());
         };
         let mut scopes = Vec::new();
+        // slurmd's default path.
+        self.walk(
+            &unified.join("system.slice"),
+            1,
+            &mut MOST_FOLDERS.clone(),
+            &mut scopes,
+        )?;
         if is_due {
-            self.looked = Some(now);
             let mut left = MOST_FOLDERS;
             self.walk(&unified, DEPTH, &mut left, &mut scopes)?;
-        } else {
-            // slurmd's default path.
-            self.walk(
-                &unified.join("system.slice"),
-                1,
-                &mut MOST_FOLDERS.clone(),
-                &mut scopes,
-            )?;
+            self.looked = Some(now);
         }
         self.scopes.extend(scopes);
         Ok(())
     }
 
+    /// Adds the scopes below a folder.
+    ///
+    /// # Errors
+    /// When the folder itself cannot be listed. One below it that cannot be listed hides only its own slurmds.
     fn walk(
         &self,
         folder: &Path,
@@ -188,7 +191,9 @@ impl Tree {
             }
             if is_above(&name) && depth > 1 && *left > 0 {
                 *left -= 1;
-                self.walk(&folder.join(&name), depth - 1, left, scopes)?;
+                if let Err(error) = self.walk(&folder.join(&name), depth - 1, left, scopes) {
+                    tracing::warn!(%error, "jobs of new slurmds below this folder are not found");
+                }
             }
         }
         Ok(())

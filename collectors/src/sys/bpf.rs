@@ -78,7 +78,7 @@ pub(super) fn attached_to(folder: &OwnedFd) -> Result<Vec<u32>, Errno> {
     let mut attr = Attr::default();
     attr.word(0, raw(folder)?);
     attr.word(4, DEVICE);
-    attr.address(16, ids.as_mut_ptr().addr());
+    attr.address(16, ids.as_mut_ptr().expose_provenance());
     attr.word(24, u32::try_from(MOST_PROGRAMS).map_err(|_| Errno::EOVERFLOW)?);
     attr.call(QUERY)?;
     let count = usize::try_from(attr.read(24)).map_err(|_| Errno::EOVERFLOW)?;
@@ -125,11 +125,11 @@ impl LivePrograms {
         let most = u32::try_from(MOST_BYTES).map_err(|_| Errno::EOVERFLOW)?;
         let mut info = Attr::default();
         info.word(20, most);
-        info.address(32, self.code.as_mut_ptr().addr());
+        info.address(32, self.code.as_mut_ptr().expose_provenance());
         let mut attr = Attr::default();
         attr.word(0, raw(&program)?);
         attr.word(4, u32::try_from(size_of::<Attr>()).map_err(|_| Errno::EOVERFLOW)?);
-        attr.address(8, info.0.as_mut_ptr().addr());
+        attr.address(8, info.0.as_mut_ptr().expose_provenance());
         attr.call(INFO_BY_FD)?;
         if info.read(0) != OF_DEVICES {
             return Err(Errno::EINVAL);
@@ -197,7 +197,8 @@ impl Attr {
     fn call(&mut self, command: libc::c_long) -> Result<libc::c_long, Errno> {
         // SAFETY: the kernel reads and writes at most this many bytes of the attribute, which has that length. The
         // addresses in it point to buffers that outlive the call and have the lengths beside them: 64 words behind
-        // `prog_ids`, 128 bytes behind `info`, MOST_BYTES behind `xlated_prog_insns`.
+        // `prog_ids`, 128 bytes behind `info`, MOST_BYTES behind `xlated_prog_insns`. Their provenance is exposed, as the kernel
+        // writes through them.
         let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of::<Self>()) };
         Errno::result(result)
     }

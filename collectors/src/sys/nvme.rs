@@ -70,7 +70,8 @@ type Answer = Result<Vec<u8>, Errno>;
 /// A command that is away, or whose answer was not fetched.
 #[derive(Debug)]
 struct Command {
-    to_come: Receiver<Answer>,
+    /// Each with the time at which it came.
+    to_come: Receiver<(Instant, Answer)>,
     answer: Option<(Instant, Answer)>,
 }
 
@@ -101,7 +102,10 @@ impl Command {
     fn send(question: impl FnOnce() -> Answer + Send + 'static) -> Result<Self, Errno> {
         let (to, to_come) = sync_channel(1);
         let thread = std::thread::Builder::new().name("nvme-command".to_owned());
-        let started = thread.spawn(move || drop(to.send(question())));
+        let started = thread.spawn(move || {
+            let answer = question();
+            drop(to.send((Instant::now(), answer)));
+        });
         started.map_err(|_| Errno::ENOMEM)?;
         Ok(Self {
             to_come,
@@ -113,7 +117,7 @@ impl Command {
     fn wait(&mut self) -> Option<Answer> {
         let kept = self.answer.take().map(|(_, answer)| answer);
         kept.or_else(|| match self.to_come.recv_timeout(PATIENCE) {
-            Ok(answer) => Some(answer),
+            Ok((_, answer)) => Some(answer),
             Err(RecvTimeoutError::Timeout) => None,
             // Its thread has panicked.
             Err(RecvTimeoutError::Disconnected) => Some(Err(Errno::EIO)),
@@ -124,7 +128,7 @@ impl Command {
     fn is_of_use(&mut self) -> bool {
         if self.answer.is_none() {
             self.answer = match self.to_come.try_recv() {
-                Ok(answer) => Some((Instant::now(), answer)),
+                Ok(answer) => Some(answer),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             };
@@ -282,16 +286,20 @@ mod tests {
 
     #[test]
     fn a_late_answer_is_fetched_while_it_is_news_and_is_no_answer_to_a_later_question() {
-        let asked = |answered: Option<Duration>| {
-            let (_to, to_come) = sync_channel(1);
-            let at = |ago| Instant::now().checked_sub(ago).unwrap();
-            let answer = answered.map(|ago| (at(ago), Ok(vec![1])));
+        let asked = |ago: Duration| {
+            let (to, to_come) = sync_channel(1);
+            let at = Instant::now().checked_sub(ago).unwrap();
+            to.send((at, Ok(vec![1]))).unwrap();
             let mut controllers = Controllers::default();
-            controllers.0.insert(controller(0), Command { to_come, answer });
+            let command = Command {
+                to_come,
+                answer: None,
+            };
+            controllers.0.insert(controller(0), command);
             controllers.ask(controller(0), || Err(Errno::ENOENT))
         };
-        assert_eq!(asked(Some(Duration::ZERO)), Ok(vec![1]));
-        let later = asked(Some(FRESH));
+        assert_eq!(asked(Duration::ZERO), Ok(vec![1]));
+        let later = asked(FRESH);
         assert!(
             matches!(later, Err(Errno::ENOENT | Errno::EINPROGRESS)),
             "{later:?}"

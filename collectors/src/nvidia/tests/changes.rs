@@ -112,6 +112,21 @@ fn a_scan_leaves_the_other_gpus_what_they_remember() {
     assert!(calls(&seen) >= earlier);
 }
 
+/// Its handle is another one, and the driver loses it at the first question.
+#[test]
+fn a_gpu_that_is_lost_while_it_is_opened_again_goes_on_counting_calls() {
+    let mut node = Node::of("h100");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let calls = |seen: &Seen| seen.get(&format!("{} {}", m::DRIVER_CALL.name, gpu(2))).copied();
+    let earlier = calls(&node.read()).unwrap();
+    let lost = Fault::Code(code::GPU_IS_LOST);
+    let call = "nvmlDeviceGetPowerManagementDefaultLimit";
+    node.driver.break_call(2, call, lost).unwrap();
+    node.driver.reload().unwrap();
+    let seen = node.read_until("it is lost", |seen| up(seen) == up_but(&[2]));
+    assert!(calls(&seen) > Some(earlier), "{:?} after {earlier}", calls(&seen));
+}
+
 #[test]
 fn an_instance_that_leaves_while_it_is_asked_about_takes_no_counters_along() {
     let text = fs::read_to_string(scenario("h100")).unwrap();

@@ -1,5 +1,7 @@
 //! How often the driver is asked.
 
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
+
 use super::*;
 
 /// What one reading asks of all GPUs.
@@ -61,4 +63,23 @@ fn a_window_of_a_second_costs_two_calls_and_a_switch_saves_them() {
     let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
     assert!(!seen.keys().any(|k| k.starts_with("gpu_sm_active")));
     assert_eq!(node.driver.calls().of("nvmlGpmSampleGet"), 0);
+}
+
+/// The bus of a node has hundreds of functions.
+#[test]
+fn a_scan_lists_the_bus_once() {
+    let mut node = Node::of("h100");
+    node.add_pci("0000:01:00.0", "vfio-pci");
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let bus = Inotify::init(InitFlags::IN_NONBLOCK).unwrap();
+    let opened = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_CLOSE_NOWRITE;
+    bus.add_watch(&node.root().join("sys/bus/pci/devices"), opened)
+        .unwrap();
+    let before = node.driver.calls();
+    node.write("proc/driver/nvidia/gpus/0000:1b:00.0/information", "");
+    node.read();
+    assert_eq!(node.driver.calls().since(&before).of("nvmlDeviceGetCount"), 1);
+    let events = bus.read_events().unwrap();
+    let is_list = |e: &&InotifyEvent| e.name.is_none() && e.mask.contains(AddWatchFlags::IN_OPEN);
+    assert_eq!(events.iter().filter(is_list).count(), 1, "{events:?}");
 }

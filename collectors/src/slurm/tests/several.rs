@@ -142,6 +142,18 @@ fn the_jobs_of_a_scope_that_cannot_be_looked_at_have_not_ended() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_listed_hides_no_jobs_beside_it() {
+    let node = Node::new();
+    node.cgroup("kubepods.slice/a.slice", "no folder");
+    node.job("kubepods.slice/b.slice/system.slice/slurmstepd.scope/job_7", 500);
+    let mut devices = node.open("");
+    assert_eq!(devices.scan().unwrap().len(), 1);
+    // No job of slurmd's default path is known then.
+    node.cgroup("system.slice", "no folder");
+    assert!(devices.scan().is_err());
+}
+
+#[test]
 fn a_scope_below_the_slice_of_users_is_not_slurms() {
     let node = Node::new();
     node.job("user.slice/user-1000.slice/slurmstepd.scope/job_5", 500);

@@ -79,9 +79,18 @@ impl Code {
 
     /// Whether it is no answer about the GPU: its state stays unknown.
     pub const fn is_no_answer(self) -> bool {
-        matches!(
-            self.reason().as_bytes(),
-            b"unknown" | b"timeout" | b"no_permission" | b"no_driver"
+        // Codes of newer drivers are none.
+        !matches!(
+            self,
+            Self::GPU_IS_LOST
+                | Self::RESET_REQUIRED
+                | Self::INSUFFICIENT_POWER
+                | Self::IRQ_ISSUE
+                | Self::NOT_SUPPORTED
+                | Self::NOT_FOUND
+                | Self::OPERATING_SYSTEM
+                | Self::IN_USE
+                | Self::NOT_READY
         )
     }
 
@@ -124,6 +133,19 @@ impl std::fmt::Display for Code {
             write!(f, "NVML code {}", self.0)
         } else {
             write!(f, "{words} (NVML code {})", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_no_answer_where_its_reason_says_nothing_of_the_gpu() {
+        for code in (1..40).chain([998, 999]).map(Code) {
+            let is_none = ["unknown", "timeout", "no_permission", "no_driver"].contains(&code.reason());
+            assert_eq!(code.is_no_answer(), is_none, "{code}");
         }
     }
 }

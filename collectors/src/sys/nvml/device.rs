@@ -9,13 +9,7 @@ use super::{Code, Handle, Library, function, one, text, version};
 /// Makes a method for each function that returns one number.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident $symbol:ident;)*) => {
-        /// A percentage; the library also returns its sampling period.
-fn sampled(call: impl FnOnce(*mut u32, *mut u32) -> raw::nvmlReturn_t) -> Result<u32, Code> {
-    let mut period = 0;
-    one(0, |value| call(value, &raw mut period))
-}
-
-impl Library {
+        impl Library {
             $(
                 $(#[$doc])*
                 ///
@@ -68,6 +62,37 @@ numbers! {
     compute_instance_id nvmlDeviceGetComputeInstanceId;
     /// Maximum number of MIG devices.
     max_mig_devices nvmlDeviceGetMaxMigDeviceCount;
+}
+
+/// Makes a method for each function that returns a percentage and its sampling period, which is not used.
+macro_rules! sampled {
+    ($($(#[$doc:meta])* $name:ident $symbol:ident;)*) => {
+        impl Library {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// The library's return code.
+                pub fn $name(&self, device: Handle) -> Result<u32, Code> {
+                    let call = function(self.raw.$symbol.as_ref())?;
+                    let mut period = 0;
+                    // SAFETY: as declared in nvml.h; both pointers are valid for the call.
+                    one(0, |value| unsafe { call(device.0, value, &raw mut period) })
+                }
+            )*
+        }
+    };
+}
+
+sampled! {
+    /// Utilization of its encoders, in percent.
+    encoder_utilization nvmlDeviceGetEncoderUtilization;
+    /// Utilization of its decoders, in percent.
+    decoder_utilization nvmlDeviceGetDecoderUtilization;
+    /// Utilization of its JPEG decoders, in percent.
+    jpeg_utilization nvmlDeviceGetJpgUtilization;
+    /// Utilization of its optical flow accelerator, in percent.
+    ofa_utilization nvmlDeviceGetOfaUtilization;
 }
 
 /// Makes a method for each function that returns a text.
@@ -216,46 +241,6 @@ impl Library {
         // SAFETY: as declared in nvml.h; the pointer is valid for the call.
         let raw::nvmlUtilization_t { gpu, memory } = one(start, |rates| unsafe { call(device.0, rates) })?;
         Ok(Utilization { gpu, memory })
-    }
-
-    /// Utilization of its encoders, in percent.
-    ///
-    /// # Errors
-    /// The library's return code.
-    pub fn encoder_utilization(&self, device: Handle) -> Result<u32, Code> {
-        let call = function(self.raw.nvmlDeviceGetEncoderUtilization.as_ref())?;
-        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        sampled(|value, period| unsafe { call(device.0, value, period) })
-    }
-
-    /// Utilization of its decoders, in percent.
-    ///
-    /// # Errors
-    /// The library's return code.
-    pub fn decoder_utilization(&self, device: Handle) -> Result<u32, Code> {
-        let call = function(self.raw.nvmlDeviceGetDecoderUtilization.as_ref())?;
-        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        sampled(|value, period| unsafe { call(device.0, value, period) })
-    }
-
-    /// Utilization of its JPEG decoders, in percent.
-    ///
-    /// # Errors
-    /// The library's return code.
-    pub fn jpeg_utilization(&self, device: Handle) -> Result<u32, Code> {
-        let call = function(self.raw.nvmlDeviceGetJpgUtilization.as_ref())?;
-        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        sampled(|value, period| unsafe { call(device.0, value, period) })
-    }
-
-    /// Utilization of its optical flow accelerator, in percent.
-    ///
-    /// # Errors
-    /// The library's return code.
-    pub fn ofa_utilization(&self, device: Handle) -> Result<u32, Code> {
-        let call = function(self.raw.nvmlDeviceGetOfaUtilization.as_ref())?;
-        // SAFETY: as declared in nvml.h; both pointers are valid for the call.
-        sampled(|value, period| unsafe { call(device.0, value, period) })
     }
 
     /// Its memory, or that of an instance.
