@@ -63,6 +63,11 @@ pub fn mm_output(data: &[u8]) {
     gpfs::replies::check(data);
 }
 
+/// /proc/PID/mountinfo.
+pub fn mountinfo(data: &[u8]) {
+    crate::mountinfo::check(data);
+}
+
 /// /proc/self/mountstats.
 pub fn mountstats(data: &[u8]) {
     mounts::nfs::check(data);

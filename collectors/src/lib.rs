@@ -22,6 +22,7 @@ pub mod kernel_log;
 mod label;
 pub mod lustre;
 pub mod metric;
+mod mountinfo;
 pub mod mounts;
 mod netlink;
 pub mod nvidia;

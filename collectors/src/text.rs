@@ -49,31 +49,6 @@ fn push_escaped(out: &mut String, bytes: &[u8], max: usize) -> bool {
     true
 }
 
-/// A field of mountinfo or mountstats as it is: the kernel writes blanks, line ends and backslashes as three octal digits
-/// (fs/seq_file.c, `mangle_path`).
-pub(crate) fn unescaped(field: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        match after {
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] if *first == b'\\' => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = tail;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    bytes
-}
-
-/// Like [`unescaped`], as text.
-pub(crate) fn unescaped_text(field: &str) -> String {
-    String::from_utf8_lossy(&unescaped(field)).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

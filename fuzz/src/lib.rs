@@ -19,6 +19,7 @@ pub static TARGETS: &[(&str, Target)] = &[
     ("device_program", collectors::fuzz::device_program),
     ("mmpmon_reply", collectors::fuzz::mmpmon_reply),
     ("mm_output", collectors::fuzz::mm_output),
+    ("mountinfo", collectors::fuzz::mountinfo),
     ("mountstats", collectors::fuzz::mountstats),
     ("cgroup_path", collectors::fuzz::cgroup_path),
     ("gres_conf", collectors::fuzz::gres_conf),

@@ -392,7 +392,7 @@ pub static MOUNTS: Metric = Metric {
     labels: &[],
     help: "Mount points with a filesystem, without those of the kernel, of sessions and of containers.",
     tier: Tier::Private,
-    source: "/proc/self/mountinfo",
+    source: "/proc/self/mountinfo, /proc/1/mountinfo",
     aliases: &[],
 };
 
@@ -404,7 +404,7 @@ pub static MOUNT_INFO: Metric = Metric {
     labels: &["mount_point", "fs_type", "root"],
     help: "Mounted filesystem with its mount point, type and mounted folder (root; / without a bind mount), read at most once a minute.",
     tier: Tier::Private,
-    source: "/proc/self/mountinfo",
+    source: "/proc/self/mountinfo, /proc/1/mountinfo",
     aliases: &[],
 };
 

@@ -1,44 +1,26 @@
 //! The mount table: which filesystems are mounted where. No file below a mount point is touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
-
-use procfs_core::process::MountInfo;
 
 use super::metrics::{MOUNT_INFO, MOUNTS};
 use super::slow::Slow;
-use crate::sys::root;
-use crate::text::unescaped_text;
+use crate::mountinfo::{self, Mount};
 use crate::{Block, Device, Env, Error, Subject, SubjectKind};
 
-/// A node of containers has thousands of mounts of a hundred bytes.
-const MOST_BYTES: u64 = 4 << 20;
-
-/// More than a node has outside of [`LEFT_OUT`].
+/// More than a node has outside of [`LEFT_OUT`] and of the folders of containers.
 const MOST: usize = 256;
 
-/// Folders with mounts of the kernel, of sessions and of containers, which come and go.
-const LEFT_OUT: [&str; 10] = [
-    "/dev",
-    "/proc",
-    "/run",
-    "/snap",
-    "/sys",
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/kubelet",
-    "/var/run",
-];
+/// Folders with mounts of the kernel and of sessions, which come and go.
+const LEFT_OUT: [&str; 6] = ["/dev", "/proc", "/run", "/snap", "/sys", "/var/run"];
 
-/// Whether a path can be in the list: absolute, without an empty part, and outside of [`LEFT_OUT`].
+/// Whether a path can be in the list: absolute, without an empty part, and outside of [`LEFT_OUT`] and of the folders of containers.
 pub fn is_listed(path: &str) -> bool {
-    let within = |folder: &str| {
-        path.strip_prefix(folder)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
     let whole = path == "/" || (!path.ends_with('/') && !path.contains("//"));
-    path.starts_with('/') && whole && !LEFT_OUT.into_iter().any(within)
+    let is_left_out = LEFT_OUT
+        .into_iter()
+        .any(|folder| mountinfo::is_within(path, folder));
+    path.starts_with('/') && whole && !is_left_out && !mountinfo::is_of_containers(path)
 }
 
 /// The filesystems of this worker's mount namespace. nodewarden.service's own gets every mount of the host.
@@ -72,12 +54,13 @@ impl Device for Mounts {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        let path = self.env.path("/proc/self/mountinfo");
+        let (own, node) = (self.env.path("/proc/self"), self.env.path("/proc/1"));
         let table = self.table.get(Instant::now(), || {
-            let text = root::read_lossy_within(&path, MOST_BYTES)
+            let own = mountinfo::read(&own)
                 .inspect_err(|error| tracing::debug!(%error, "left out"))
                 .ok()??;
-            Some(listed(&text))
+            let node = mountinfo::read(&node).ok().flatten();
+            Some(listed(&own, node.as_deref()))
         });
         let count = table.filter(|t| t.whole).map(|t| t.points.len() as u64);
         out.maybe_u64(&MOUNTS, &[], count);
@@ -88,24 +71,27 @@ impl Device for Mounts {
     }
 }
 
-/// The listed mounts; of several at one place the last, which is on top.
-fn listed(text: &str) -> Table {
+/// The listed mounts; of several at one place the last, which is on top. A mount that another one hides is not listed: jobs do
+/// not reach it. The sandbox of this worker hides mounts too (`PrivateTmp=`), so one that process 1 reaches is listed, and with
+/// hidepid, without the list of process 1, each.
+fn listed(own: &str, node: Option<&str>) -> Table {
     let mut table = Table {
         whole: true,
         ..Table::default()
     };
-    for line in text.lines() {
-        let mount = MountInfo::from_line(line).ok();
-        let named = mount.and_then(|m| {
-            Some((
-                unescaped_text(m.mount_point.to_str()?),
-                (m.fs_type, unescaped_text(&m.root)),
-            ))
-        });
-        match named {
-            Some((point, _)) if !is_listed(&point) => {}
-            Some((point, what)) if table.points.len() < MOST || table.points.contains_key(&point) => {
-                table.points.insert(point, what);
+    let reached = node.map(|node| -> BTreeSet<String> {
+        let of = |text| mountinfo::reachable(mountinfo::mounts(text).collect());
+        let all = of(own).into_iter().chain(of(node));
+        all.map(|mount| mount.point()).collect()
+    });
+    let is_hidden = |point: &String| reached.as_ref().is_some_and(|points| !points.contains(point));
+    for line in own.lines() {
+        match Mount::parse(line).map(|mount| (mount.point(), mount)) {
+            Some((point, _)) if !is_listed(&point) || is_hidden(&point) => {}
+            Some((point, mount)) if table.points.len() < MOST || table.points.contains_key(&point) => {
+                table
+                    .points
+                    .insert(point, (mount.fstype.to_owned(), mount.root()));
             }
             _ => table.whole = false,
         }
@@ -115,12 +101,10 @@ fn listed(text: &str) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn of(text: &str) -> Vec<(String, (String, String))> {
-        let table = listed(text);
+        let table = listed(text, Some(text));
         assert!(table.whole, "{table:?}");
         table.points.into_iter().collect()
     }
@@ -146,13 +130,38 @@ mod tests {
     }
 
     #[test]
+    fn a_mount_that_a_later_one_hides_is_not_listed() {
+        let nfs = "22 1 8:2 / / rw - xfs /dev/sda2 rw\n\
+                   23 22 0:52 / /data/nfs rw - nfs4 server:/nfs rw\n\
+                   24 23 0:53 / /data/nfs/deep rw - nfs4 server:/deep rw";
+        let points = |text: &str| -> Vec<String> { of(text).into_iter().map(|(point, _)| point).collect() };
+        assert_eq!(points(nfs), ["/", "/data/nfs", "/data/nfs/deep"]);
+        let over = format!("{nfs}\n25 22 8:3 / /data rw - xfs /dev/sdb1 rw");
+        assert_eq!(points(&over), ["/", "/data"]);
+        let again = format!("{over}\n26 25 0:54 / /data/nfs rw - nfs4 server:/nfs rw");
+        assert_eq!(points(&again), ["/", "/data", "/data/nfs"]);
+    }
+
+    #[test]
+    fn a_mount_that_only_the_sandbox_hides_is_listed() {
+        let node = "22 1 8:2 / / rw - xfs /dev/sda2 rw\n\
+                    23 22 0:52 / /tmp/nfs rw - nfs4 server:/nfs rw\n\
+                    24 22 0:53 / /data/nfs rw - nfs4 server:/deep rw\n\
+                    25 22 8:3 / /data rw - xfs /dev/sdb1 rw";
+        let own = format!("{node}\n26 22 8:2 /private /tmp rw - xfs /dev/sda2 rw");
+        let points = |node| -> Vec<String> { listed(&own, node).points.into_keys().collect() };
+        assert_eq!(points(Some(node)), ["/", "/data", "/tmp", "/tmp/nfs"]);
+        assert_eq!(points(None), ["/", "/data", "/data/nfs", "/tmp", "/tmp/nfs"]);
+    }
+
+    #[test]
     fn a_table_with_an_odd_line_or_too_many_mounts_is_not_whole_and_its_mounts_are_mounted() {
-        let table = listed("22 1 8:2 / / rw - xfs /dev/sda2 rw\n23 22 0:52 / /home");
+        let table = listed("22 1 8:2 / / rw - xfs /dev/sda2 rw\n23 22 0:52 / /home", None);
         assert_eq!((table.whole, table.points.len()), (false, 1));
         let line = |n: usize| format!("{n} 1 0:52 / /m{n} rw - nfs4 s:/ rw\n");
         let many = |n: usize| (0..n).map(line).collect::<String>();
         assert_eq!(of(&many(MOST)).len(), MOST);
-        let table = listed(&many(MOST + 1));
+        let table = listed(&many(MOST + 1), None);
         assert_eq!((table.whole, table.points.len()), (false, MOST));
     }
 
@@ -173,17 +182,10 @@ mod tests {
             "/sys/fs/cgroup",
             "/run/user/0",
             "/var/lib/docker/overlay2/x",
+            "/var/lib/rancher/k3s",
         ];
         for path in left_out.into_iter().chain(["", "gpfs", "/gpfs/", "//gpfs"]) {
             assert!(!is_listed(path), "{path:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_read_or_left(text in "[ -~\\n]{0,120}") {
-            listed(&text);
-            unescaped_text(&text);
         }
     }
 }

@@ -11,9 +11,9 @@ mod io_latency;
 mod lnet;
 pub mod metrics;
 mod mount;
-mod mountinfo;
 mod name;
 mod network;
+mod points;
 mod push;
 mod readahead;
 mod rpc_stats;
@@ -98,7 +98,7 @@ impl LustreDevices {
 impl Devices for LustreDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         self.known = self.mounts()?;
-        self.points = mountinfo::mount_points(&self.env);
+        self.points = points::mount_points(&self.env);
         let names = self.known.iter().filter_map(|device| name::mount(device));
         let all: BTreeSet<&str> = names.map(|(fs, _)| fs).collect();
         self.states.retain(|fs, _| all.contains(fs.as_str()));
@@ -116,7 +116,7 @@ impl Devices for LustreDevices {
 
     fn changed(&mut self) -> bool {
         let is_other = self.mounts().is_ok_and(|now| now != self.known);
-        is_other || (!self.known.is_empty() && mountinfo::mount_points(&self.env) != self.points)
+        is_other || (!self.known.is_empty() && points::mount_points(&self.env) != self.points)
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn check(data: &[u8]) {
     lnet::stats(&text);
     lnet::interfaces(&text);
     lnet::peers(&text);
-    mountinfo::check(&text);
+    points::check(&text);
     filesystem::version(&text);
     if let Some((fs, instance)) = name::mount(text.trim()) {
         assert!(!fs.contains('/') && instance.len() == 16);

@@ -60,30 +60,6 @@ pub(super) fn of(fstype: &str) -> Option<Class> {
         .map(|(_, class)| *class)
 }
 
-/// Folders of container runtimes: their mounts come and go with pods.
-static RUNTIMES: [&str; 8] = [
-    "/var/lib/kubelet",
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/rancher",
-    "/run/containerd",
-    "/run/docker",
-    "/run/k3s",
-];
-
-/// Whether a mount point belongs to a container runtime, or is in one of these folders.
-pub(super) fn is_excluded(point: &str, folders: &[String]) -> bool {
-    let all = RUNTIMES.iter().copied().chain(folders.iter().map(String::as_str));
-    all.into_iter().any(|folder| is_below(point, folder))
-}
-
-fn is_below(point: &str, folder: &str) -> bool {
-    let folder = folder.trim_end_matches('/');
-    let rest = point.strip_prefix(folder);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,13 +78,5 @@ mod tests {
             assert_eq!(of(fstype), None, "{fstype}");
         }
         assert_eq!(of("nfs4"), Some(Class::Network));
-    }
-
-    #[test]
-    fn a_folder_excludes_what_is_below_it_and_not_its_neighbour() {
-        let own = ["/scratch/old/".to_owned()];
-        assert!(is_excluded("/var/lib/kubelet/pods/1/volumes/x", &own));
-        assert!(is_excluded("/scratch/old", &own) && is_excluded("/scratch/old/a", &own));
-        assert!(!is_excluded("/scratch/older", &own) && !is_excluded("/scratch", &own));
     }
 }

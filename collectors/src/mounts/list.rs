@@ -12,10 +12,10 @@ use super::nfs::{self, NfsMount};
 use super::table::{self, Filesystem};
 use crate::block::Value;
 use crate::sys::root;
-use crate::{Block, Device, Env, Error, Subject};
+use crate::{Block, Device, Env, Error, Subject, mountinfo};
 
-/// A node of containers has thousands of mounts; NFS has 5 KiB of counters for each of its own.
-const MOST_TEXT: u64 = 16 << 20;
+/// NFS has 5 KiB of counters for each of its mounts.
+const MOST_STATS: u64 = 16 << 20;
 
 /// Limits of filesystems that are listed, and of the bytes of their labels: users can mount, and the probes need room for their
 /// own series.
@@ -27,10 +27,9 @@ const MOST_LABELS: usize = 256 << 10;
 /// # Errors
 /// When the list of this process cannot be read.
 pub(super) fn read(env: &Env, excluded: &[String]) -> Result<(Vec<Filesystem>, u64), Error> {
-    let file = |pid: &str| root::read_lossy_within(&env.path(&format!("/proc/{pid}/mountinfo")), MOST_TEXT);
-    let own = file("self")?;
+    let own = mountinfo::read(&env.path("/proc/self"))?;
     // With hidepid, process 1 is not there.
-    let node = file("1").ok().flatten();
+    let node = mountinfo::read(&env.path("/proc/1")).ok().flatten();
     let own = match (own, env.is_live()) {
         (Some(own), _) => own,
         // A recording has only the node's list.
@@ -97,7 +96,7 @@ impl Device for List {
         out.u64(&OMITTED, &["hidden"], hidden);
         out.u64(&OMITTED, &["limit"], above);
         out.u64(&OMITTED, &["unlisted"], unlisted);
-        let stats = root::read_lossy_within(&self.env.path("/proc/self/mountstats"), MOST_TEXT);
+        let stats = root::read_lossy_within(&self.env.path("/proc/self/mountstats"), MOST_STATS);
         // The list of mounts is complete without it.
         let stats = stats.unwrap_or_else(|error| {
             out.incomplete(&error);

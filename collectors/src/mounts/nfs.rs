@@ -1,6 +1,6 @@
 //! The counters of NFS mounts in /proc/self/mountstats: what the client counts, without a question to a server.
 
-use crate::text::unescaped_text;
+use crate::mountinfo::unescaped;
 
 /// Counters of one operation, since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ fn device(line: &str) -> Option<(String, String, &str)> {
     let (source, rest) = rest.split_once("mounted on ")?;
     let (point, rest) = rest.rsplit_once(" with fstype ")?;
     let fstype = rest.split(' ').next()?;
-    Some((unescaped_text(source.trim_end()), unescaped_text(point), fstype))
+    Some((unescaped(source.trim_end()), unescaped(point), fstype))
 }
 
 fn is_operation(name: &str) -> bool {

@@ -1,13 +1,10 @@
 //! The filesystems of the node, one for each superblock, from the lists of mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
-use procfs_core::process::MountInfo;
 
 use super::class::{self, Class};
 use super::probe::Key;
-use crate::text::unescaped_text;
+use crate::mountinfo;
 
 /// One filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,103 +34,44 @@ impl Filesystem {
     }
 }
 
-/// A mount that no other one covers.
-struct Mount {
-    device: String,
-    root: String,
-    point: String,
-    info: MountInfo,
-}
-
-/// Mounts that no other one covers, at their own mount point or above it. A line that cannot be read hides no other one.
-fn mounts(text: &str) -> Vec<Mount> {
-    let all: Vec<MountInfo> = text
-        .lines()
-        .filter_map(|line| MountInfo::from_line(line).ok())
-        .collect();
-    let place: BTreeMap<i32, &MountInfo> = all.iter().map(|mount| (mount.mnt_id, mount)).collect();
-    let covers = |mount: &MountInfo| {
-        let below = place.get(&mount.pid)?;
-        (below.mount_point == mount.mount_point && below.mnt_id != mount.mnt_id).then_some(below.mnt_id)
-    };
-    let covered: BTreeSet<i32> = all.iter().filter_map(covers).collect();
-    // A mount has no path where another one in the same mount is at a folder above it. The same holds for those that it is in.
-    // The root of a node that runs from its initramfs is in itself, and hides nothing.
-    let inner = all.iter().filter(|m| m.pid != m.mnt_id);
-    let points: BTreeSet<(i32, &Path)> = inner.map(|m| (m.pid, m.mount_point.as_path())).collect();
-    let is_below = |mount: &MountInfo| {
-        let mut above = mount.mount_point.ancestors().skip(1);
-        above.any(|folder| points.contains(&(mount.pid, folder)))
-    };
-    // Each mount is looked at once, however many are in one another.
-    let mut hidden: BTreeMap<i32, bool> = BTreeMap::new();
-    for mount in &all {
-        let (mut chain, mut at) = (Vec::new(), mount);
-        let is_hidden = loop {
-            if let Some(known) = hidden.get(&at.mnt_id) {
-                break *known;
-            }
-            chain.push(at.mnt_id);
-            if is_below(at) {
-                break true;
-            }
-            // For a chain that ends in itself.
-            hidden.insert(at.mnt_id, false);
-            match place.get(&at.pid) {
-                Some(outer) => at = outer,
-                None => break false,
-            }
-        };
-        hidden.extend(chain.into_iter().map(|id| (id, is_hidden)));
-    }
-    all.into_iter()
-        .filter(|mount| !covered.contains(&mount.mnt_id) && hidden.get(&mount.mnt_id) != Some(&true))
-        .map(|info| Mount {
-            device: info.majmin.clone(),
-            root: info.root.clone(),
-            point: unescaped_text(&info.mount_point.to_string_lossy()),
-            info,
-        })
-        .collect()
-}
-
 /// The filesystems of interest: parallel and network ones first, those of users last, each in the order of mount points. `own` is
 /// the list of mounts of this process, which its sandbox may change.
 pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Filesystem> {
-    let own: BTreeSet<(String, String)> = mounts(own)
-        .into_iter()
-        .map(|mount| (mount.point, mount.device))
+    let reachable = |text| mountinfo::reachable(mountinfo::mounts(text).collect()).into_iter();
+    let own: BTreeSet<(String, &str)> = reachable(own)
+        .map(|mount| (mount.point(), mount.device))
         .collect();
-    let mut best: BTreeMap<String, (bool, usize, Filesystem)> = BTreeMap::new();
-    for mount in mounts(node) {
-        let Some(class) = class::of(&mount.info.fs_type) else {
+    let mut best: BTreeMap<&str, (bool, usize, Filesystem)> = BTreeMap::new();
+    for mount in reachable(node) {
+        let Some(class) = class::of(mount.fstype) else {
             continue;
         };
-        let options = &mount.info.super_options;
+        let point = mount.point();
+        let is_excluded = mountinfo::is_of_containers(&point)
+            || excluded.iter().any(|folder| mountinfo::is_within(&point, folder));
         // fusermount lets every user choose mount point, type and source. Without `allow_other` no other user is answered.
-        let is_fuse = mount.info.fs_type.starts_with("fuse.");
-        if class::is_excluded(&mount.point, excluded) || (is_fuse && !options.contains_key("allow_other")) {
+        let is_fuse = mount.fstype.starts_with("fuse.");
+        if is_excluded || (is_fuse && mount.option("allow_other").is_none()) {
             continue;
         }
-        let user = options.get("user_id").and_then(Option::as_deref);
-        let place = (mount.point.clone(), mount.device.clone());
+        let place = (point, mount.device);
         let found = Filesystem {
-            device: mount.device.clone(),
+            device: mount.device.to_owned(),
             is_visible: own.contains(&place),
-            fstype: mount.info.fs_type.clone(),
-            source: unescaped_text(mount.info.mount_source.as_deref().unwrap_or_default()),
+            fstype: mount.fstype.to_owned(),
+            source: mount.source(),
             class,
-            is_read_only: options.contains_key("ro"),
-            is_of_a_user: is_fuse && user != Some("0"),
-            point: mount.point,
+            is_read_only: mount.option("ro").is_some(),
+            is_of_a_user: is_fuse && mount.option("user_id") != Some("0"),
+            point: place.0,
         };
         // The whole filesystem before a part that is bound elsewhere; then the shortest path.
-        let key = (mount.root != "/", found.point.len(), found);
+        let key = (mount.root() != "/", found.point.len(), found);
         let order = |(is_part, length, found): &(bool, usize, Filesystem)| {
             (!found.is_visible, *is_part, *length, found.point.clone())
         };
         let is_better = best
-            .get(&mount.device)
+            .get(mount.device)
             .is_none_or(|known| order(&key) < order(known));
         if is_better {
             best.insert(mount.device, key);
@@ -162,17 +100,6 @@ mod tests {
     const XFS: &str = "51 1 259:1 / /scratch rw shared:8 - xfs /dev/nvme0n1p1 rw";
 
     #[test]
-    fn on_a_node_that_runs_from_its_initramfs_the_root_hides_nothing() {
-        let root = "1 1 0:2 / / rw - rootfs rootfs rw";
-        let home = "25 1 0:52 / /home rw - nfs4 nas:/home rw,hard";
-        let covered = "26 1 0:53 / /data/old rw - nfs4 nas:/old rw,hard";
-        let data = "27 1 0:54 / /data rw - nfs4 nas:/data rw,hard";
-        let all = found(&[root, home, covered, data].join("\n"));
-        let points: Vec<&str> = all.iter().map(|(point, ..)| point.as_str()).collect();
-        assert_eq!(points, ["/data", "/home"]);
-    }
-
-    #[test]
     fn network_filesystems_come_before_local_ones() {
         let all = found(&format!("{XFS}\n{NFS}\n"));
         let expected = [
@@ -193,56 +120,6 @@ mod tests {
     fn of_bind_mounts_alone_the_shortest_is_probed() {
         let text = "60 1 0:52 /a /jail/long rw - nfs4 nas:/home rw\n61 1 0:52 /b /b rw - nfs4 nas:/home rw";
         assert_eq!(found(text)[0].0, "/b");
-    }
-
-    #[test]
-    fn a_mount_that_another_one_covers_is_not_probed() {
-        let over = "70 50 0:60 / /home rw - tmpfs none rw";
-        assert_eq!(found(&format!("{NFS}\n{over}\n")), []);
-    }
-
-    #[test]
-    fn a_mount_below_a_covered_one_is_not_probed_and_one_below_the_cover_is() {
-        let root = "1 0 0:2 / / rw - rootfs rootfs rw\n2 1 8:1 / / rw - ext4 /dev/sda1 rw";
-        let below = "60 50 0:61 / /home/deep rw - nfs4 nas:/deep rw";
-        let cover = "70 50 0:62 / /home rw - nfs4 nas:/other rw";
-        let on_cover = "80 70 0:63 / /home/new rw - nfs4 nas:/new rw";
-        let home = NFS.replace("50 1 ", "50 2 ");
-        let points = |lines: &[&str]| -> Vec<String> {
-            let all = found(&lines.join("\n"));
-            all.into_iter().filter(|f| f.1 == "nfs4").map(|f| f.0).collect()
-        };
-        assert_eq!(points(&[root, &home, below]), ["/home", "/home/deep"]);
-        assert_eq!(
-            points(&[root, &home, below, cover, on_cover]),
-            ["/home", "/home/new"]
-        );
-        let deep = "90 2 0:64 / /data/deep rw - nfs4 nas:/deep rw";
-        let above = "91 2 0:65 / /data rw - nfs4 nas:/data rw";
-        assert_eq!(points(&[root, deep, above]), ["/data"]);
-    }
-
-    /// In a time that grows with their number: their square would take minutes.
-    #[test]
-    fn mounts_on_top_of_one_another_are_one() {
-        let stack = (100..60_100).map(|n| format!("{n} {} 0:{n} / /home rw - nfs4 nas:/{n} rw\n", n - 1));
-        let text: String = stack.collect();
-        let all = filesystems(&text, "", &[]);
-        let sources: Vec<&str> = all.iter().map(|f| f.source.as_str()).collect();
-        assert_eq!(sources, ["nas:/60099"]);
-    }
-
-    #[test]
-    fn mounts_that_name_one_another_hide_nothing() {
-        let text = "7 8 0:7 / /a rw - nfs4 nas:/a rw\n8 7 0:8 / /b rw - nfs4 nas:/b rw";
-        let points: Vec<String> = found(text).into_iter().map(|(point, ..)| point).collect();
-        assert_eq!(points, ["/a", "/b"]);
-    }
-
-    #[test]
-    fn a_mount_point_may_have_a_space() {
-        let text = r"50 1 0:52 / /home/a\040b rw - nfs4 nas:/x\040y rw";
-        assert_eq!(found(text)[0].0, "/home/a b");
     }
 
     #[test]

@@ -296,6 +296,23 @@ fn names_that_are_no_text_hide_nothing() {
 }
 
 #[test]
+fn a_mount_is_found_in_a_list_of_many_and_a_blank_in_its_place_is_one() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "500\n");
+    node.thread(500, 500, 'D', 0);
+    node.reads(500, 500);
+    let pod = |n: u32| {
+        format!("{n} 35 0:{n} / /var/lib/kubelet/pods/{n:064}/volumes/v rw,relatime - tmpfs tmpfs rw\n")
+    };
+    let pods: String = (100..10_100).map(pod).collect();
+    assert!(pods.len() > 1 << 20);
+    let home = "36 35 0:52 / /home\\040dir rw shared:1 - nfs4 server:/home rw\n";
+    node.file("proc/500/mountinfo", &(home.to_owned() + &pods));
+    let shown = node.read().join("\n");
+    assert!(shown.ends_with(" nfs4 /home dir = 1"), "{shown}");
+}
+
+#[test]
 fn a_process_of_very_many_threads_is_bounded_and_not_said_to_run() {
     let node = Node::new();
     node.procs("job_7/step_0/user/task_0", "500\n");

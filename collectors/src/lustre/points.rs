@@ -2,44 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use crate::Env;
-use crate::sys::root;
-use crate::text::{printable, unescaped};
-
-/// Limit of the file, in bytes: a node with containers has thousands of mounts.
-const LONGEST: u64 = 4 << 20;
+use crate::text::printable;
+use crate::{Env, mountinfo};
 
 /// Mount points by filesystem. One that is mounted several times independently has none: which instance has which mount
 /// point is unknown without a call on the mount, which may block.
 pub(super) fn mount_points(env: &Env) -> BTreeMap<String, String> {
-    let of = |pid: &str| root::read_lossy_within(&env.path(&format!("/proc/{pid}/mountinfo")), LONGEST);
-    let text = of("1").ok().flatten().or_else(|| of("self").ok().flatten());
-    parse(&text.unwrap_or_default())
+    let of = |process| mountinfo::read(&env.path(process)).ok().flatten();
+    parse(&of("/proc/1").or_else(|| of("/proc/self")).unwrap_or_default())
 }
 
 fn parse(text: &str) -> BTreeMap<String, String> {
-    let mut found: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-    for line in text.lines() {
-        let Some((left, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let (mut left, mut right) = (left.split(' '), right.split(' '));
-        let device_and_path = left.nth(2).zip(left.nth(1));
-        let source = right
-            .next()
-            .filter(|kind| *kind == "lustre")
-            .and_then(|_| right.next());
+    let mut found: BTreeMap<String, Vec<mountinfo::Mount<'_>>> = BTreeMap::new();
+    // A hidden mount counts too: its instance is there.
+    for mount in mountinfo::mounts(text).filter(|mount| mount.fstype == "lustre") {
         // `10.2.0.40@o2ib:10.2.0.41@o2ib:/scratch/projects`
-        let fs = source.and_then(|source| source.split_once(":/")?.1.split('/').next());
-        if let (Some((device, path)), Some(fs)) = (device_and_path, fs) {
-            found.entry(fs).or_default().push((device, path));
+        let source = mount.source();
+        let fs = source
+            .split_once(":/")
+            .and_then(|(_, path)| path.split('/').next());
+        if let Some(fs) = fs {
+            found.entry(fs.to_owned()).or_default().push(mount);
         }
     }
-    let one = |(fs, mounts): (&str, Vec<(&str, &str)>)| {
+    let one = |(fs, mounts): (String, Vec<mountinfo::Mount<'_>>)| {
         // Others of its device are bind mounts.
-        let (device, path) = mounts.first()?;
-        let is_one = mounts.iter().all(|(other, _)| other == device);
-        is_one.then(|| (fs.to_owned(), printable(&unescaped(path), 256)))
+        let first = mounts.first()?;
+        let is_one = mounts.iter().all(|other| other.device == first.device);
+        is_one.then(|| (fs, printable(first.point().as_bytes(), 256)))
     };
     found.into_iter().filter_map(one).collect()
 }
