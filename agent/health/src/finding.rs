@@ -193,7 +193,8 @@ pub struct Finding {
     pub jobs: Vec<String>,
     /// Whether the evidence names processes that are in none of these jobs.
     pub others: bool,
-    /// At most a comment, whatever the mode of its check. Set by the engine for GPUs of which no recording has proven it.
+    /// At most a comment, whatever the mode of its check. Also set by the engine for GPUs of which no recording has proven
+    /// it.
     pub comments_only: bool,
 }
 

@@ -91,7 +91,7 @@ pub static COMPONENT_HAS_STATUS: Metric = Metric {
 
 /// Active events of components.
 pub static COMPONENT_EVENT: Metric = Metric {
-    help: "Active event of a component of GPFS on this node, without those hidden by an administrator, always 1.",
+    help: "Active event of a component of GPFS on this node, without those hidden by an administrator, always 1; the severity is empty where mmhealth gives none.",
     aliases: &[Alias::new(
         PAGE,
         "gpfs_health_event",
@@ -105,7 +105,7 @@ pub static COMPONENT_EVENT: Metric = Metric {
     )],
     ..gauge(
         "gpfs_component_event",
-        &["component", "entity", "entity_type", "event"],
+        &["component", "entity", "entity_type", "event", "severity"],
         "mmhealth node show -Y: Event",
     )
 };

@@ -89,7 +89,7 @@ fn show_statuses(found: BTreeMap<Entity, &str>, out: &mut Block, faults: &mut Fa
 }
 
 fn show_events(output: &Output<'_>, out: &mut Block, faults: &mut Faults) {
-    let mut events: BTreeSet<(bool, Entity, String)> = BTreeSet::new();
+    let mut events: BTreeSet<(bool, Entity, [String; 2])> = BTreeSet::new();
     for row in output.rows("Event") {
         let event = label(row, "event").filter(|event| !event.is_empty());
         let (Some(entity), Some(event)) = (entity(row), event) else {
@@ -98,13 +98,15 @@ fn show_events(output: &Output<'_>, out: &mut Block, faults: &mut Faults) {
         };
         if row.text("ishidden").as_deref() != Some("yes") {
             let [component, ..] = &entity;
-            events.insert((component != GPFS, entity, event));
+            // Some releases lack the column.
+            let severity = label(row, "severity").unwrap_or_default();
+            events.insert((component != GPFS, entity, [event, severity]));
         }
     }
     if events.len() > MOST {
         faults.add(Reason::Limit);
     }
-    for (_, [component, name, kind], event) in events.iter().take(MOST) {
-        out.u64(&COMPONENT_EVENT, &[component, name, kind, event], 1);
+    for (_, [component, name, kind], [event, severity]) in events.iter().take(MOST) {
+        out.u64(&COMPONENT_EVENT, &[component, name, kind, event, severity], 1);
     }
 }

@@ -192,10 +192,8 @@ fn a_component_has_one_status_and_an_event_once() {
     assert_eq!(folder.all(&COMPONENT_STATUS).len(), 2);
     let events = folder.all(&COMPONENT_EVENT);
     assert_eq!(events.len(), 1, "{events:?}");
-    assert_eq!(
-        folder.number(&COMPONENT_EVENT, &with("cluster_connections_down")),
-        Some(1)
-    );
+    let event = [gpfs[0], gpfs[1], gpfs[2], "cluster_connections_down", ""];
+    assert_eq!(folder.number(&COMPONENT_EVENT, &event), Some(1));
     assert_eq!(
         folder.reasons("mmhealth"),
         ["malformed"],

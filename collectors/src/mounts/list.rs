@@ -88,8 +88,9 @@ impl Device for List {
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let (found, unlisted) = read(&self.env, &self.excluded)?;
         for f in &found {
-            out.info(&INFO, &[&f.point, &f.fstype, &f.source, f.class.word()]);
-            out.u64(&READ_ONLY, &[&f.point], u64::from(f.is_read_only));
+            let name = table::name(&f.point);
+            out.info(&INFO, &[&name, &f.fstype, &f.source, f.class.word()]);
+            out.u64(&READ_ONLY, &[&name], u64::from(f.is_read_only));
         }
         let hidden = found.iter().filter(|f| !f.is_visible).count() as u64;
         let above = *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,7 +124,8 @@ impl Device for List {
 }
 
 fn show(mount: &NfsMount<'_>, out: &mut Block) {
-    let labels = [mount.point.as_str()];
+    let name = table::name(&mount.point);
+    let labels = [name.as_str()];
     let all = mount.all();
     out.maybe_u64(&NFS_REQUESTS, &labels, all.map(|c| c.requests));
     out.maybe_u64(&NFS_RETRANSMISSIONS, &labels, all.map(|c| c.retransmissions()));
@@ -134,7 +136,7 @@ fn show(mount: &NfsMount<'_>, out: &mut Block) {
     out.maybe_u64(&NFS_READ_BYTES, &labels, mount.bytes.map(|b| b.0));
     out.maybe_u64(&NFS_WRITE_BYTES, &labels, mount.bytes.map(|b| b.1));
     for (operation, counts) in &mount.operations {
-        let labels = [mount.point.as_str(), *operation];
+        let labels = [name.as_str(), *operation];
         out.u64(&NFS_OPERATION_REQUESTS, &labels, counts.requests);
         out.u64(&NFS_OPERATION_RETRANSMISSIONS, &labels, counts.retransmissions());
         out.push(&NFS_OPERATION_RTT, &labels, seconds(Some(counts.response_ms)));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::metrics::{AVAILABLE, FREE, INODES, INODES_FREE, PROBE_DURATION, SIZE};
+use super::table;
 use crate::block::Histogram;
 use crate::sys::root;
 use crate::sys::statfs::{self, Figures};
@@ -55,7 +56,7 @@ impl Probe {
     pub(super) fn new(env: &Env, key: &Key, durations: SharedDurations, in_flight: &SharedInFlight) -> Self {
         Self {
             env: env.clone(),
-            subject: Subject::new(SubjectKind::Mount, key.0.as_str()),
+            subject: Subject::new(SubjectKind::Mount, table::name(&key.0)),
             key: key.clone(),
             durations,
             in_flight: Arc::clone(in_flight),
@@ -95,7 +96,7 @@ impl Device for Probe {
             durations.add(seconds);
         }
         let found = figures?;
-        let labels = [self.key.0.as_str()];
+        let labels = [self.subject.name.as_str()];
         // A filesystem without a fixed number of inodes reports 0 of 0.
         let has_inodes = found.inodes > 0;
         out.u64(&SIZE, &labels, found.size);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::class::{self, Class};
 use super::probe::Key;
 use crate::mountinfo;
+use crate::text::printable;
 
 /// One filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,18 @@ impl Filesystem {
     }
 }
 
+/// Options of a superblock that takes no writes. From 6.15 on, ext4 has the last two after an error and a forced shutdown,
+/// beside `rw` (fs/ext4/super.c).
+static READ_ONLY: [&str; 3] = ["ro", "emergency_ro", "shutdown"];
+
+/// The longest name of a filesystem, in bytes.
+const MAX_NAME: usize = 256;
+
+/// A mount point as a name: a user may choose any bytes for it.
+pub(super) fn name(point: &str) -> String {
+    printable(point.as_bytes(), MAX_NAME)
+}
+
 /// The filesystems of interest: parallel and network ones first, those of users last, each in the order of mount points. `own` is
 /// the list of mounts of this process, which its sandbox may change.
 pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Filesystem> {
@@ -61,7 +74,7 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
             fstype: mount.fstype.to_owned(),
             source: mount.source(),
             class,
-            is_read_only: mount.option("ro").is_some(),
+            is_read_only: READ_ONLY.iter().any(|option| mount.option(option).is_some()),
             is_of_a_user: is_fuse && mount.option("user_id") != Some("0"),
             point: place.0,
         };
@@ -128,6 +141,11 @@ mod tests {
         let whole = "50 1 0:52 / /home rw,noatime - nfs4 nas:/home ro,hard";
         let is_read_only = |text| filesystems(text, text, &[])[0].is_read_only;
         assert!(!is_read_only(bind) && is_read_only(whole));
+        for option in ["emergency_ro", "shutdown"] {
+            let ext4 = format!("51 1 259:1 / /scratch rw - ext4 /dev/sda1 rw,{option},errors=remount-ro");
+            assert!(is_read_only(&ext4), "{option}");
+        }
+        assert!(!is_read_only("51 1 259:1 / /scratch rw - ext4 /dev/sda1 rw,errors=remount-ro"));
     }
 
     #[test]

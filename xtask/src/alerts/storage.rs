@@ -1,6 +1,6 @@
 //! Alerts about parallel and network filesystems. What one client sees is seldom the client's fault.
 
-use super::{Alert, Case, Group, Record, Runbook, Severity};
+use super::{Alert, Case, Expected, FurtherCase, Group, Record, Runbook, Severity};
 
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-storage",
@@ -151,14 +151,14 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "StorageFull",
             expr: "min by (cluster, mountpoint) (
-  (mount_available_bytes / mount_size_bytes)
+  (mount_available_bytes / mount_size_bytes < 0.05 or mount_inodes_free / mount_inodes < 0.05)
   and on (cluster, instance, mountpoint)
     mount_info{class=~\"parallel|network\"}
-) < 0.05",
+)",
             lasts: "30m",
             severity: Severity::Ticket,
-            summary: "{{ $labels.mountpoint }} of {{ $labels.cluster }} has {{ $value | humanizePercentage }} of its space left",
-            description: "Users of {{ $labels.cluster }} may write {{ $value | humanizePercentage }} of the space of {{ $labels.mountpoint }}. Jobs end when it is full.",
+            summary: "{{ $labels.mountpoint }} of {{ $labels.cluster }} has {{ $value | humanizePercentage }} of its space or inodes left",
+            description: "{{ $labels.mountpoint }} of {{ $labels.cluster }} has {{ $value | humanizePercentage }} of its space or of its inodes left. Jobs end when it is full.",
             act: "Purge, or ask the users with the most data. Local filesystems have a check of their own: mount-full.",
             runbook: Runbook::Own,
             fires: Case {
@@ -259,5 +259,34 @@ pub(super) static GROUP: Group = Group {
             }),
         },
     ],
-    further: &[],
+    further: &[FurtherCase {
+        alert: "StorageFull",
+        about: "space is free, inodes are not.",
+        case: Case {
+            input: &[
+                (
+                    r#"mount_available_bytes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                    "60x60",
+                ),
+                (
+                    r#"mount_size_bytes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                    "100x60",
+                ),
+                (
+                    r#"mount_inodes_free{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                    "1x60",
+                ),
+                (
+                    r#"mount_inodes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                    "100x60",
+                ),
+                (
+                    r#"mount_info{cluster="c",instance="n1",mountpoint="/scratch",class="parallel"}"#,
+                    "1x60",
+                ),
+            ],
+            at: "40m",
+        },
+        expected: Expected::Firing(1),
+    }],
 };

@@ -40,9 +40,11 @@ static PACE: Pace = Pace {
 const LISTED: usize = 8;
 
 /// The begin of the events of component GPFS that are no fault of this node. Connections: the other node may be the one that has
-/// failed, and every node that sees it is DEGRADED. The others are tips about the configuration.
-const NO_FAULT: [&str; 5] = [
+/// failed, and every node that sees it is DEGRADED. The others are tips and information, which some releases give without a severity.
+const NO_FAULT: [&str; 7] = [
     "cluster_connections_",
+    "quorum_even_nodes_no_tiebreaker",
+    "gpfsport_up",
     "gpfs_cache_cfg_",
     "gpfs_maxfilestocache_",
     "gpfs_maxstatcache_",
@@ -108,6 +110,8 @@ impl NodeState {
     fn component<'a>(&mut self, judge: &Judge<'a>) -> Option<Judged<'a>> {
         let events = judge.snapshot.samples(&COMPONENT_EVENT);
         let events = events.filter(|event| event.label("component") == Some(health::GPFS));
+        // A tip or information stands beside whatever degrades the component.
+        let events = events.filter(|event| !matches!(event.label("severity"), Some("TIP" | "INFO")));
         let events: Vec<&str> = events.filter_map(|event| event.label("event")).collect();
         let statuses = judge.snapshot.samples(&COMPONENT_STATUS);
         let of_gpfs = statuses.filter(|sample| sample.label("component") == Some(health::GPFS));

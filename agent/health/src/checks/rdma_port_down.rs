@@ -98,7 +98,8 @@ fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
         pci: port.pci.clone(),
         detail: format!("{what}{}", port.place()),
         remedy: Remedy::Inspect,
-        drains: fault == Fault::Node,
+        drains: true,
+        comments_only: fault != Fault::Node,
         joins: Joins::Opens,
         evidence: lines.join("; "),
         ..Finding::of_condition(CHECK.id, port.subject())

@@ -244,7 +244,8 @@ fn finding(port: &Port<'_>, group: &Group<'_>, falls: &Falls) -> Finding {
         detail: format!("link goes down again and again{}", port.place()),
         remedy: Remedy::Inspect,
         // With few peers, a restarting switch looks the same.
-        drains: group.ports.len() > 3,
+        drains: true,
+        comments_only: group.ports.len() <= 3,
         joins: Joins::Attaches,
         evidence: lines.join("; "),
         ..Finding::of_condition(CHECK.id, port.subject())

@@ -103,7 +103,8 @@ fn outputs(sim: &mut Sim, up: Option<u64>, commands: &Commands, written: f64) {
         1,
     );
     for event in commands.events {
-        block.u64(&COMPONENT_EVENT, &[gpfs[0], gpfs[1], gpfs[2], event], 1);
+        let (event, severity) = event.split_once(' ').unwrap_or((event, ""));
+        block.u64(&COMPONENT_EVENT, &[gpfs[0], gpfs[1], gpfs[2], event, severity], 1);
     }
     block.u64(&WAITERS, &[], 3);
     block.f64(&LONGEST_WAIT, &[], commands.wait);
@@ -206,8 +207,13 @@ fn an_unhealthy_component_gpfs_is_a_finding_and_other_words_are_not() {
 
 #[test]
 fn a_node_that_is_degraded_by_faults_of_other_nodes_is_no_finding() {
-    const OTHERS: &[&str] = &["cluster_connections_down", "gpfs_pagepool_small"];
-    const BOTH: &[&str] = &["cluster_connections_down", "quorum_down"];
+    const OTHERS: &[&str] = &[
+        "cluster_connections_down WARNING",
+        "gpfs_pagepool_small",
+        "quorum_even_nodes_no_tiebreaker TIP",
+        "a_later_release_reports_it INFO",
+    ];
+    const BOTH: &[&str] = &["cluster_connections_down WARNING", "quorum_down ERROR"];
     let degraded = |events| Commands {
         status: "DEGRADED",
         events,

@@ -161,6 +161,10 @@ fn fewer_than_four_ports_tell_nothing_about_whose_fault_it_is() {
         assert_eq!(sim.slurm.drains, 0);
         assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
         assert!(first_finding(&sim).evidence[0].contains("too few ports to attribute the fault"));
+        let incident = &sim.engine.view().incidents[0];
+        assert_eq!((incident.acts, incident.could), (true, Mode::Comment));
+        let comment = sim.slurm.comment.clone().unwrap_or_default();
+        assert!(comment.contains("link down at 0000:10:00.0"), "{comment}");
         sim.host.ports[0].up();
         sim.pass(700);
         assert_eq!(sim.incidents(), ["link down at 0000:10:00.0 cleared"]);
