@@ -95,6 +95,8 @@ struct Parent {
     waker: Waker,
     /// A thread is reading the configuration.
     reloading: bool,
+    /// Another reload was asked for meanwhile.
+    reload_again: bool,
     to_main: Sender<Reloaded>,
     reloads: Receiver<Reloaded>,
     stopping: Option<Instant>,
@@ -178,6 +180,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
         answers,
         waker,
         reloading: false,
+        reload_again: false,
         to_main,
         reloads,
         stopping: None,
@@ -384,7 +387,8 @@ impl Parent {
     /// Reads the configuration on a thread of its own: its file may be on a mount that hangs.
     fn reload(&mut self) {
         if self.reloading {
-            tracing::warn!("a reload is already in progress");
+            // The files may have changed after they were read.
+            self.reload_again = true;
             return;
         }
         let (source, to, waker) = (
@@ -452,6 +456,9 @@ impl Parent {
         }
         self.checks.states().for_each(|state| self.report_check(state));
         self.service.reloaded(self.setup.loaded.config.health.mode);
+        if std::mem::take(&mut self.reload_again) {
+            self.reload();
+        }
     }
 
     fn hear_daemon(&mut self) {

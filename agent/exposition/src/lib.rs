@@ -39,13 +39,3 @@ pub fn tier(word: &str) -> Option<Tier> {
         _ => None,
     }
 }
-
-/// The word of a tier.
-pub fn tier_word(tier: Tier) -> &'static str {
-    match tier {
-        Tier::Core => "core",
-        Tier::Detail => "detail",
-        Tier::Debug => "debug",
-        Tier::Private => "private",
-    }
-}

@@ -165,16 +165,15 @@ impl Book {
             })
     }
 
+    fn next_id(&mut self, finding: &Finding, at: At<'_>) -> IncidentId {
+        let (time, serial) = ((self.origin, at.now_ms), self.serial);
+        self.serial += 1;
+        id::incident(at.boot, time, serial, &finding.subject, &finding.check)
+    }
+
     fn begin(&mut self, finding: Finding, frame: Frame<'_>) {
         let now_ms = frame.at.now_ms;
-        let id = id::incident(
-            frame.at.boot,
-            (self.origin, now_ms),
-            self.serial,
-            &finding.subject,
-            &finding.check,
-        );
-        self.serial += 1;
+        let id = self.next_id(&finding, frame.at);
         let settle = u64::try_from(frame.settle.as_millis()).unwrap_or(u64::MAX);
         let settles_ms = now_ms.saturating_add(settle);
         let mut incident = Incident::open(id, finding, frame.at, settles_ms);
@@ -195,16 +194,7 @@ impl Book {
         if id.is_some_and(|id| self.incidents.iter().any(|i| i.id == *id)) {
             return;
         }
-        let id = id.cloned().unwrap_or_else(|| {
-            self.serial += 1;
-            id::incident(
-                at.boot,
-                (self.origin, at.now_ms),
-                self.serial,
-                &finding.subject,
-                &finding.check,
-            )
-        });
+        let id = id.cloned().unwrap_or_else(|| self.next_id(&finding, at));
         let mut incident = Incident::open(id, finding, at, at.now_ms);
         incident.behind = true;
         self.incidents.push(incident);

@@ -47,19 +47,6 @@ impl Config {
     }
 }
 
-/// Reads the configuration again. Anything wrong, a named file that is gone included, keeps the last good one whole.
-pub fn reload(
-    last_good: &Config,
-    file: Option<&Path>,
-    sets: &[String],
-    known_checks: &[KnownCheck<'_>],
-) -> (Config, Option<ConfigError>) {
-    match Config::load(file, sets, known_checks) {
-        Ok(loaded) => (loaded.config, None),
-        Err(error) => (last_good.clone(), Some(error)),
-    }
-}
-
 pub(super) fn load(
     file: Option<&Path>,
     sets: &[String],

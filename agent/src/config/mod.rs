@@ -31,7 +31,7 @@ pub use error::{ConfigError, Place, Problem};
 pub use example::render_default;
 pub use health_command::{Exits, HealthCommand};
 pub use listen::{Listen, Network, NotListen};
-pub use load::{KnownCheck, Parsed, reload};
+pub use load::{KnownCheck, Parsed};
 pub use loaded::{Loaded, Origin, Read, read};
 pub use notify::Notify;
 pub use profile::drop_in;

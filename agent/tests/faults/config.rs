@@ -74,6 +74,34 @@ fn a_reload_keeps_the_last_good_one_on_a_bad_file_and_never_raises_a_mode() {
     });
 }
 
+/// The second file comes while the first is read.
+#[test]
+fn a_reload_that_is_asked_for_during_another_one_is_not_lost() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    let write = |mode: &str| fs::write(&file, format!("[health]\nmode = \"{mode}\"\n")).unwrap();
+    write("observe");
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.start();
+    for _ in 0..20 {
+        for mode in ["comment", "observe"] {
+            write(mode);
+            node.daemon().signal(Signal::SIGHUP).unwrap();
+            std::thread::sleep(std::time::Duration::from_micros(500));
+        }
+        write("drain");
+        node.daemon().signal(Signal::SIGHUP).unwrap();
+        node.until("the last file is in force", |n| {
+            n.cli(&["status", "--json"]).1.contains("\"mode\":\"drain\"")
+        });
+        write("observe");
+        node.daemon().signal(Signal::SIGHUP).unwrap();
+        node.until("observe again", |n| {
+            n.cli(&["status", "--json"]).1.contains("\"mode\":\"observe\"")
+        });
+    }
+}
+
 #[test]
 fn commands_run_again_after_a_start_with_a_broken_file_that_is_repaired() {
     let mut node = Node::new();

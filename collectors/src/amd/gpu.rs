@@ -11,7 +11,7 @@ use super::metrics as n;
 use super::page::PageLabels;
 use super::processes::Processes;
 use super::ras::Ras;
-use super::sensors;
+use super::sensors::{self, XgmiLinks};
 use super::throttle::Throttle;
 use super::topology::{Partition, part};
 use crate::gpu::identity::Identity;
@@ -36,6 +36,7 @@ pub(super) struct GpuState {
     ras: Ras,
     throttle: Throttle,
     energy: Widened,
+    links: XgmiLinks,
     /// Since when the driver has refused each read.
     busy: Option<Instant>,
 }
@@ -149,7 +150,7 @@ impl AmdGpu {
                         true => state.energy.total(units),
                         false => units,
                     });
-                sensors::push_table(gpu, table, energy, out);
+                sensors::push_table(gpu, table, energy, &mut state.links, out);
                 if let Some(hwmon) = hwmon.as_deref().filter(|_| sensors::is_of_apu(table)) {
                     sensors::push_power_of_files(gpu, hwmon, files, out);
                 }

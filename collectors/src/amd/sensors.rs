@@ -1,5 +1,7 @@
 //! Values of the table `gpu_metrics`, or of single files where the driver has no table that can be read.
 
+use std::collections::BTreeSet;
+
 use super::files::GpuFiles;
 use super::gpu_metrics::{Field, Table};
 use super::metrics as n;
@@ -25,6 +27,10 @@ const TRANSFERS: u64 = 100_000_000;
 const MEGAHERTZ: u64 = 1_000_000;
 /// Bytes of the kilobyte in which XGMI is counted.
 const KILOBYTE: u64 = 1000;
+
+/// The XGMI links of a GPU that have had a value: of bytes read, and of bytes written.
+#[derive(Debug, Default)]
+pub(super) struct XgmiLinks([BTreeSet<usize>; 2]);
 
 /// A number of parts of a unit.
 #[expect(clippy::cast_precision_loss, reason = "small numbers, and energy below 2^53")]
@@ -59,7 +65,13 @@ pub(super) fn is_of_apu(table: &Table<'_>) -> bool {
 }
 
 /// Pushes what the table has of the whole GPU. `energy`: its counter, made monotonic.
-pub(super) fn push_table(gpu: &str, table: &Table<'_>, energy: Option<u64>, out: &mut Block) {
+pub(super) fn push_table(
+    gpu: &str,
+    table: &Table<'_>,
+    energy: Option<u64>,
+    links: &mut XgmiLinks,
+    out: &mut Block,
+) {
     let get = |field| table.get(field);
     let has = |field| has(table, field);
     let edge = get(Field::TemperatureEdge);
@@ -99,7 +111,7 @@ pub(super) fn push_table(gpu: &str, table: &Table<'_>, energy: Option<u64>, out:
         }
     }
     push_clocks(gpu, table, out);
-    push_xgmi(gpu, table, out);
+    push_xgmi(gpu, table, links, out);
     for (field, kind) in PCIE {
         if has(field) {
             out.maybe_u64(&m::PCIE_ERRORS, &[gpu, kind], get(field));
@@ -131,7 +143,7 @@ fn push_clocks(gpu: &str, table: &Table<'_>, out: &mut Block) {
 }
 
 /// Links without a state of 0 or 1 are not in use: no GPU is at their other end.
-fn push_xgmi(gpu: &str, table: &Table<'_>, out: &mut Block) {
+fn push_xgmi(gpu: &str, table: &Table<'_>, links: &mut XgmiLinks, out: &mut Block) {
     let states: Vec<_> = table.list(Field::XgmiLinkStatus).collect();
     let used = states.iter().filter(|state| matches!(state, Some(0 | 1))).count();
     if used > 0 {
@@ -144,13 +156,19 @@ fn push_xgmi(gpu: &str, table: &Table<'_>, out: &mut Block) {
             out.u64(&n::XGMI_LINK_UP, &[gpu, &link.to_string()], *state);
         }
     }
-    for (total, of_link, field) in [
+    let directions = [
         (&n::XGMI_READ, &n::XGMI_LINK_READ, Field::XgmiRead),
         (&n::XGMI_WRITTEN, &n::XGMI_LINK_WRITTEN, Field::XgmiWritten),
-    ] {
+    ];
+    for ((total, of_link, field), known) in directions.into_iter().zip(&mut links.0) {
         let bytes = |kilobytes: u64| kilobytes.saturating_mul(KILOBYTE);
+        let counted = table.list(field).enumerate().filter(|(_, value)| value.is_some());
+        let now: BTreeSet<usize> = counted.map(|(link, _)| link).collect();
+        // Without a link that it had, the sum would go back.
+        let is_whole = known.is_subset(&now);
+        known.extend(now);
         let sum = table.list(field).flatten().reduce(u64::saturating_add);
-        if let Some(sum) = sum {
+        if let Some(sum) = sum.filter(|_| is_whole) {
             out.u64(total, &[gpu], bytes(sum));
         }
         for (link, kilobytes) in (0_u64..).zip(table.list(field)) {
@@ -232,13 +250,38 @@ mod tests {
         bytes.extend_from_slice(&(2_u64 << 20 | 48 << 10 | 8).to_le_bytes());
         bytes.extend((41..=48_u16).flat_map(u16::to_le_bytes));
         let mut block = Block::default();
-        push_table("g", &Table::parse(&bytes).unwrap(), None, &mut block);
+        push_table(
+            "g",
+            &Table::parse(&bytes).unwrap(),
+            None,
+            &mut XgmiLinks::default(),
+            &mut block,
+        );
         let stacks = block.iter().filter(|(s, _)| s.metric == &n::SENSOR_TEMPERATURE);
         let found: Vec<_> = stacks
             .map(|(s, value)| (s.labels[1].to_string(), value))
             .collect();
         let expected = (0..8_u16).map(|at| (format!("hbm{at}"), Value::F64(f64::from(41 + at))));
         assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_total_of_links_is_absent_while_one_that_counted_has_no_value() {
+        // v1.9, one attribute: 29, bytes read over each link, of 64 bits, 3 values.
+        let mut links = XgmiLinks::default();
+        let mut total = |counts: [u64; 3]| {
+            let mut bytes = vec![40, 0, 1, 9, 1, 0, 0, 0];
+            bytes.extend_from_slice(&(6_u64 << 20 | 29 << 10 | 3).to_le_bytes());
+            bytes.extend(counts.into_iter().flat_map(u64::to_le_bytes));
+            let mut block = Block::default();
+            push_table("g", &Table::parse(&bytes).unwrap(), None, &mut links, &mut block);
+            let mut totals = block.iter().filter(|(s, _)| s.metric == &n::XGMI_READ);
+            totals.next().map(|(_, value)| value)
+        };
+        // The third is not in use.
+        assert_eq!(total([5, 7, u64::MAX]), Some(Value::U64(12_000)));
+        assert_eq!(total([6, u64::MAX, u64::MAX]), None);
+        assert_eq!(total([6, 8, u64::MAX]), Some(Value::U64(14_000)));
     }
 
     #[test]

@@ -145,7 +145,9 @@ mod tests {
             let ext4 = format!("51 1 259:1 / /scratch rw - ext4 /dev/sda1 rw,{option},errors=remount-ro");
             assert!(is_read_only(&ext4), "{option}");
         }
-        assert!(!is_read_only("51 1 259:1 / /scratch rw - ext4 /dev/sda1 rw,errors=remount-ro"));
+        assert!(!is_read_only(
+            "51 1 259:1 / /scratch rw - ext4 /dev/sda1 rw,errors=remount-ro"
+        ));
     }
 
     #[test]

@@ -279,7 +279,9 @@ fn filesystems_that_hang_and_are_gone_take_no_place_and_at_most_32_threads() {
 fn a_mount_point_of_any_bytes_has_a_name_that_the_daemon_takes() {
     let long = "x".repeat(300);
     let points = ["/tab\\011dir", "/line\\012feed", "/\x1b[2J", &long];
-    let lines = (10..).zip(points).map(|(n, point)| format!("{n} 1 0:{n} / {point} rw - nfs4 nas:/m{n} rw\n"));
+    let lines = (10..)
+        .zip(points)
+        .map(|(n, point)| format!("{n} 1 0:{n} / {point} rw - nfs4 nas:/m{n} rw\n"));
     let mut node = Node::new(&lines.collect::<String>());
     let mut devices = node.scan();
     assert_eq!(devices.len(), 1 + points.len());
@@ -287,7 +289,9 @@ fn a_mount_point_of_any_bytes_has_a_name_that_the_daemon_takes() {
         let name = &device.subject().name;
         assert!(crate::text::is_printable(name, 256), "{name:?}");
     }
-    let list = devices.iter_mut().find(|d| d.subject().kind != SubjectKind::Mount);
+    let list = devices
+        .iter_mut()
+        .find(|d| d.subject().kind != SubjectKind::Mount);
     let list = read(list.unwrap()).unwrap();
     assert_eq!(value(&list, &READ_ONLY, &["/tab\\x09dir"]), Some(Value::U64(0)));
 }

@@ -130,6 +130,44 @@ and on (cluster, instance, incident)
             }),
         },
         Alert {
+            name: "NodewardenFaultObserved",
+            expr:
+                "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
+* on (cluster, instance, incident) group_left (act)
+  max by (cluster, instance, incident, act) (nodewarden_incident_remedy == 1)
+unless on (cluster, instance, incident)
+  (nodewarden_incident_mode{mode=~\"comment|drain\"} == 1)
+unless on (cluster, instance)
+  (nodewarden_verdict{verdict=\"unhealthy\"} == 1)",
+            lasts: "30m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
+            description: "Check {{ $labels.check }} has found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }} for 30 min. The configured mode, or the check, only observes: Slurm does not show it. Remedy: {{ $labels.act }}.",
+            act: "`nodewarden why` shows evidence and remedy. If jobs fail because of it, drain the node, or let nodewarden do so: `health.checks` in the configuration. Silence the checks that you do not act on by the label `check`.",
+            runbook: Runbook::OfCheck,
+            fires: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="filesystem-error",subject_kind="filesystem",subject="sda1"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unhealthy"}"#,
+                        "0x60",
+                    ),
+                ],
+                at: "40m",
+            },
+            silent: Some(Case {
+                input: COMMENT,
+                at: "40m",
+            }),
+        },
+        Alert {
             name: "NodewardenDrainWaits",
             expr: "(nodewarden_drain_state{state=\"drained\"} == 1)
 unless on (cluster, instance)

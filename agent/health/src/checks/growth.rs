@@ -393,8 +393,7 @@ fn finding(row: &Counted, rule: &Rule, group: &Group<'_>, times: &Grown<'_>, now
         detail: format!("{}{}", rule.detail, port.place()),
         rank: Rank::Of(rule.of),
         remedy: Remedy::Inspect,
-        drains: rule.acts,
-        comments_only: row.needs_peers && !has_peers,
+        drains: rule.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
         evidence: lines.join("; "),
         ..Finding::of_condition(row.check.id, port.subject())

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use collectors::ethernet::metrics::{PFC_RX_FRAMES, PFC_TX_FRAMES};
 use collectors::rdma::metrics::{NP_CNP_SENT, NP_ECN_MARKED_ROCE_PACKETS, RP_CNP_HANDLED};
-use collectors::{Metric, SubjectKind};
+use collectors::{Metric, Subject, SubjectKind};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
 use super::rdma_pfc_storm::repaired_without_pause;
-use super::{Check, Looks, May, Scope, Version};
+use super::{Check, Looks, May, Scope, Version, expected};
 use crate::condition::{Judged, Pace, Reading};
 use crate::judge::{Judge, evidence};
 use crate::reads::port::{Port, number};
@@ -61,7 +61,8 @@ struct State {
 
 fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
     if !judge.site.settings.checks.contains_key(CHECK.id) {
-        return Vec::new();
+        let over = |key: &String| expected::unexpected(judge, &CHECK, key.clone(), Subject::node());
+        return judge.bad.iter().map(over).collect();
     }
     weigh(judge, voices, &ROW, |port, _| opinion(judge, trails, port))
 }

@@ -116,8 +116,7 @@ fn alone<'a>(
         detail: format!("{}{}", opinion.detail, port.place()),
         rank: Rank::Of(row.of),
         remedy: Remedy::Inspect,
-        drains: row.acts,
-        comments_only: row.needs_peers && !has_peers,
+        drains: row.acts && (has_peers || !row.needs_peers),
         joins: Joins::Attaches,
         evidence: format!(
             "{run}: {}; {}: {bad} of {seen} ports of its group are affected",

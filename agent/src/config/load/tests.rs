@@ -370,25 +370,6 @@ proptest! {
 }
 
 #[test]
-fn a_bad_reload_keeps_the_last_good_configuration() {
-    let files = Files::new(&[("n.toml", "health.mode = \"comment\"\n")]);
-    let path = files.0.path().join("n.toml");
-    let good = Config::load(Some(&path), &[], &[]).unwrap().config;
-    files.put("health.mode = \"drain\"\nbad = 1\n");
-    let (kept, error) = reload(&good, Some(&path), &[], &[]);
-    assert_eq!(kept, good);
-    assert_eq!(error.unwrap().problems.len(), 1);
-    std::fs::remove_file(&path).unwrap();
-    let (kept, error) = reload(&good, Some(&path), &[], &[]);
-    assert_eq!(kept, good);
-    assert!(error.is_some());
-    files.put("health.mode = \"drain\"\n");
-    let (raised, error) = reload(&good, Some(&path), &[], &[]);
-    assert_eq!(raised.health.mode, Mode::Drain);
-    assert!(error.is_none());
-}
-
-#[test]
 fn addresses_are_kept_in_one_form() {
     let files = Files::new(&[("n.toml", "health.gpu_addresses = [\"3B:00.0\"]\n")]);
     let config = files.load(&[]).unwrap().config;

@@ -374,6 +374,19 @@ mod without_notifications {
     }
 
     #[test]
+    fn it_ends_where_the_site_names_it_no_longer() {
+        let mut sim = asked();
+        run(&mut sim, 0.0);
+        sim.config.checks.clear();
+        sim.reload();
+        sim.pass(200);
+        assert_eq!(
+            sim.incidents(),
+            ["pauses without congestion notifications at 0000:13:00.0 cleared"]
+        );
+    }
+
+    #[test]
     fn turning_flow_control_off_ends_it() {
         let mut sim = asked();
         run(&mut sim, 0.0);
