@@ -86,6 +86,8 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             at("NETDEV WATCHDOG: <> (*): transmit queue % timed out"),
             at("* * <>: NETDEV WATCHDOG: CPU: %: transmit queue % timed out"),
+            // mlx5 and bnxt, below the kernel's line. Before Linux 6.8 that one comes once a boot for all interfaces.
+            at("* * <>: TX timeout detected"),
             at("<>: transmit timeout: latency % msecs"),
         ],
         // Known to come without a fault.
