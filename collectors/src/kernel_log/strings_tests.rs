@@ -68,6 +68,7 @@ fn heads(module: &str) -> Vec<String> {
             "pcieport 0000:00:1c.0: AER: ",
             "sd 0:0:0:0: ",
             "nvme0n1: ",
+            "iommu ivhd0: ",
         ],
         "amdgpu" => &["amdgpu 0000:3b:00.0: {7}", "[drm:amdgpu_init [amdgpu]] *ERROR* "],
         "nvme" | "nvme_core" | "nvme_fabrics" | "nvme_rdma" | "nvme_tcp" => &["nvme nvme0: ", "nvme0n1: "],

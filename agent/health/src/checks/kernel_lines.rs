@@ -52,7 +52,7 @@ check! { MACHINE_CHECK "machine-check" Node Node ObserveOrDrain,
     ignored "Corrected errors: counted. Records of an earlier boot."
 }
 check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
-    fires "The kernel log reports an uncorrected PCIe error, a device cut off by its port, a slot without power, or access to foreign memory (IOMMU).",
+    fires "The kernel log reports an uncorrected PCIe error, a device cut off by its port, a slot without power, or access to foreign memory (IOMMU). Or a device that does not answer the IOMMU.",
     clears "A reboot. Errors that are not fatal, and IOMMU faults: 6 h without.",
     ignored "Corrected errors, links of slots that go down or come up: counted. A cut-off triggered by software."
 }

@@ -125,6 +125,11 @@ fn lines_of_one_report_are_one_event() {
         ),
         ("mlx5_core 0000:42:00.0 ens2: TX timeout detected", true),
         ("mlx5_core 0000:42:00.1 ens3: TX timeout detected", false),
+        (
+            "iommu ivhd0: AMD-Vi: Event logged [IOTLB_INV_TIMEOUT device=06:00.0 address=0x1001e4600]",
+            false,
+        ),
+        ("AMD-Vi: Completion-Wait loop timed out", true),
         ("kernel BUG at mm/slub.c:379!", false),
         ("invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", true),
     ];
