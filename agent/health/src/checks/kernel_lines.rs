@@ -73,7 +73,7 @@ check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
 }
 check! { NETWORK_ADAPTER_ERROR "network-adapter-error" Pci Node ObserveOrDrain,
     fires "The kernel log reports a network adapter that does not transmit, is hot, was not started, or has a fault of its cable or module.",
-    clears "6 h without, heat 1 h, cables 24 h or until plugged again. An adapter that was not started: a reboot.",
+    clears "6 h without, heat 1 h, cables 24 h or until plugged again. An adapter that was not started, or was stopped for heat: a reboot.",
     ignored "Firmware that does not answer: another check. Too little power announced at boot, failed queue pairs of programs: counted."
 }
 check! { KERNEL_STALL "kernel-stall" Node Node ObserveOrDrain,

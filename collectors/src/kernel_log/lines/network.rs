@@ -20,7 +20,22 @@ pub(super) static ROWS: &[Row] = &[
         what: "a network adapter is hot",
         about: Pci,
         meaning: fault(Ends::Quiet(1)),
-        forms: &[driver(MLX5, "*High temperature on sensors with bit set ")],
+        forms: &[
+            driver(MLX5, "*High temperature on sensors with bit set "),
+            driver("bnxt_en", "Chip temperature has gone above the "),
+        ],
+        ..ROW
+    },
+    // hfi1 takes the link down and leaves it there.
+    Row {
+        id: "adapter-overheated",
+        what: "a network adapter became too hot and was stopped",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[driver(
+            "hfi1",
+            "*: Critical temperature reached! Forcing device into freeze mode!",
+        )],
         ..ROW
     },
     Row {
