@@ -69,6 +69,7 @@ fn heads(module: &str) -> Vec<String> {
             "sd 0:0:0:0: ",
             "nvme0n1: ",
             "iommu ivhd0: ",
+            "thermal thermal_zone0: ",
         ],
         "amdgpu" => &["amdgpu 0000:3b:00.0: {7}", "[drm:amdgpu_init [amdgpu]] *ERROR* "],
         "bnxt_re" => &["bnxt_en 0000:3b:00.0: "],

@@ -47,7 +47,7 @@ check! { KERNEL_CRASH "kernel-crash" Node Node ObserveOrDrain,
     ignored "Warnings with a stack, crashes of programs, lines that a program wrote to the log."
 }
 check! { MACHINE_CHECK "machine-check" Node Node ObserveOrDrain,
-    fires "The kernel log reports an uncorrected error of a processor or of memory, or a storm of corrected ones.",
+    fires "The kernel log reports an uncorrected error of a processor or of memory, or a storm of corrected ones. Or heat at which the kernel shuts the node down.",
     clears "A reboot. A storm of corrected errors: the kernel says that it is over, or 6 h without. A page that is no longer used: 24 h without.",
     ignored "Corrected errors: counted. Records of an earlier boot."
 }
