@@ -47,7 +47,7 @@ own! {
     DRIVER_EVENTS "gpu_driver_events_total" Counter None ["gpu" "event"]
         "GPU driver events other than Xids since the state directory was created: double_bit_error, single_bit_storm, memory_retired, memory_not_retired, poison, fatal_poison, unavailable, recovery_action, power_source, mig_config." "nvmlEventSetWait_v2"
     FIRMWARE_FAULTS "rdma_firmware_faults_total" Counter None ["pci" "event"]
-        "Firmware faults reported by network adapter drivers since the state directory was created: command_timeout, late_completion, unresponsive, fatal, reset." "kernel log, mlx5_core, mlx4_core, bnxt_en, ice, i40e"
+        "Firmware faults reported by network adapter drivers since the state directory was created: command_timeout, late_completion, unresponsive, fatal, reset." "kernel log, mlx5_core, mlx4_core, bnxt_en, ice, i40e, ionic"
     KERNEL_EVENTS "host_kernel_events_total" Counter None ["event" "subject_kind" "subject"]
         "Kernel log lines of the table of docs/kernel-lines.md since the state directory was created, by row and by what they are about; node (no subject) if a line names nothing." "kernel log"
     SXIDS "gpu_nvswitch_sxid_errors_total" Counter None ["nvswitch" "sxid"]

@@ -10,12 +10,13 @@ use crate::{EventBody, PciAddress};
 type Says = fn(&str) -> Option<FirmwareFault>;
 
 /// Drivers, by the first word of their lines, and what their lines say.
-const DRIVERS: [(&str, Says); 5] = [
+const DRIVERS: [(&str, Says); 6] = [
     ("mlx5_core", mlx5),
     ("mlx4_core", mlx4),
     ("bnxt_en", bnxt),
     ("ice", ice),
     ("i40e", ice),
+    ("ionic", ionic),
 ];
 
 /// Whether a message is of one of the drivers.
@@ -81,6 +82,9 @@ fn mlx4(text: &str) -> Option<FirmwareFault> {
 fn bnxt(text: &str) -> Option<FirmwareFault> {
     if text.starts_with("Error (timeout: ") || text.starts_with("Resp cmpl intr err msg: ") {
         Some(FirmwareFault::CommandTimeout)
+    } else if text.starts_with("QPLIB: ") && text.contains(": FW STALL Detected. ") {
+        // bnxt_re prints under the name of the Ethernet driver.
+        Some(FirmwareFault::Unresponsive)
     } else if text.starts_with("Fatal firmware reset event") || text.starts_with("Firmware fatal reset event")
     {
         Some(FirmwareFault::Fatal)
@@ -94,6 +98,18 @@ fn ice(text: &str) -> Option<FirmwareFault> {
     if text.starts_with("Requesting a reset") || text.starts_with("Rebuild failed, unload and reload driver")
     {
         Some(FirmwareFault::Reset)
+    } else if text.starts_with("Firmware recovery mode detected") {
+        Some(FirmwareFault::Fatal)
+    } else {
+        None
+    }
+}
+
+fn ionic(text: &str) -> Option<FirmwareFault> {
+    if text.starts_with("DEVCMD ") && text.contains(") timeout after ") {
+        Some(FirmwareFault::CommandTimeout)
+    } else if text.starts_with("FW heartbeat stalled at ") {
+        Some(FirmwareFault::Unresponsive)
     } else {
         None
     }
@@ -150,6 +166,8 @@ mod tests {
             "bnxt_en 0000:01:00.0 eth0: hwrm req_type 0x98 seq id 0x5a error 0xf",
             "bnxt_en 0000:01:00.0 eth0: NIC Link is Down",
             "ice 0000:31:00.0 ens1f0: NIC Link is Down",
+            "ionic 0000:24:00.0: FW heartbeat restored at 7",
+            "ionic 0000:24:00.0: DEVCMD IONIC_CMD_LIF_INIT (22) interrupted - FW is down",
         ] {
             assert_eq!(what(line), None, "{line}");
         }
@@ -202,6 +220,26 @@ mod tests {
                 "ice 0000:31:00.0: Rebuild failed, unload and reload driver",
                 "0000:31:00.0",
                 FirmwareFault::Reset,
+            ),
+            (
+                "bnxt_en 0000:c1:00.0: QPLIB: bnxt_re_is_fw_stalled: FW STALL Detected. cmdq[0x4b6]=0x1 waited (2001 > 2000) msec active 1",
+                "0000:c1:00.0",
+                FirmwareFault::Unresponsive,
+            ),
+            (
+                "ice 0000:31:00.0: Firmware recovery mode detected. Limiting functionality. Refer to the Intel(R) Ethernet Adapters and Devices User Guide for details on firmware recovery mode.",
+                "0000:31:00.0",
+                FirmwareFault::Fatal,
+            ),
+            (
+                "ionic 0000:24:00.0: FW heartbeat stalled at -1342169688",
+                "0000:24:00.0",
+                FirmwareFault::Unresponsive,
+            ),
+            (
+                "ionic 0000:24:00.0: DEVCMD IONIC_CMD_LIF_INIT (22) timeout after 10 secs",
+                "0000:24:00.0",
+                FirmwareFault::CommandTimeout,
             ),
         ] {
             assert_eq!(what(line), Some((pci.to_owned(), expected)), "{line}");

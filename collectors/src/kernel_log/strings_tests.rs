@@ -68,8 +68,11 @@ fn heads(module: &str) -> Vec<String> {
             "pcieport 0000:00:1c.0: AER: ",
             "sd 0:0:0:0: ",
             "nvme0n1: ",
+            "iommu ivhd0: ",
+            "thermal thermal_zone0: ",
         ],
         "amdgpu" => &["amdgpu 0000:3b:00.0: {7}", "[drm:amdgpu_init [amdgpu]] *ERROR* "],
+        "bnxt_re" => &["bnxt_en 0000:3b:00.0: "],
         "nvme" | "nvme_core" | "nvme_fabrics" | "nvme_rdma" | "nvme_tcp" => &["nvme nvme0: ", "nvme0n1: "],
         // ext4_error() has its own head in the string.
         "ext4" => &["EXT4-fs (sda1): ", "EXT4-fs warning (device sda1): "],

@@ -47,12 +47,12 @@ check! { KERNEL_CRASH "kernel-crash" Node Node ObserveOrDrain,
     ignored "Warnings with a stack, crashes of programs, lines that a program wrote to the log."
 }
 check! { MACHINE_CHECK "machine-check" Node Node ObserveOrDrain,
-    fires "The kernel log reports an uncorrected error of a processor or of memory, or a storm of corrected ones.",
+    fires "The kernel log reports an uncorrected error of a processor or of memory, or a storm of corrected ones. Or heat at which the kernel shuts the node down.",
     clears "A reboot. A storm of corrected errors: the kernel says that it is over, or 6 h without. A page that is no longer used: 24 h without.",
     ignored "Corrected errors: counted. Records of an earlier boot."
 }
 check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
-    fires "The kernel log reports an uncorrected PCIe error, a device cut off by its port, a slot without power, or access to foreign memory (IOMMU).",
+    fires "The kernel log reports an uncorrected PCIe error, a device cut off by its port, a slot without power, or access to foreign memory (IOMMU). Or a device that does not answer the IOMMU.",
     clears "A reboot. Errors that are not fatal, and IOMMU faults: 6 h without.",
     ignored "Corrected errors, links of slots that go down or come up: counted. A cut-off triggered by software."
 }
@@ -73,7 +73,7 @@ check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
 }
 check! { NETWORK_ADAPTER_ERROR "network-adapter-error" Pci Node ObserveOrDrain,
     fires "The kernel log reports a network adapter that does not transmit, is hot, was not started, or has a fault of its cable or module.",
-    clears "6 h without, heat 1 h, cables 24 h or until plugged again. An adapter that was not started: a reboot.",
+    clears "6 h without, heat 1 h, cables 24 h or until plugged again. An adapter that was not started, or was stopped for heat: a reboot.",
     ignored "Firmware that does not answer: another check. Too little power announced at boot, failed queue pairs of programs: counted."
 }
 check! { KERNEL_STALL "kernel-stall" Node Node ObserveOrDrain,

@@ -106,6 +106,8 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Quiet(6)),
         forms: &[
             at("I/O error, dev <>"),
+            // Since Linux 5.18, of a disk that was given up.
+            at("device offline error, dev <>"),
             at("critical target error, dev <>"),
             at("critical nexus error, dev <>"),
             at("timeout error, dev <>"),

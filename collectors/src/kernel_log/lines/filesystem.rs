@@ -49,6 +49,7 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Reboot),
         forms: &[
             at("XFS (<>): *hutting down filesystem"),
+            at("XFS (<>): Filesystem has been shut down due to log error "),
             at("XFS (<>): xfs_do_force_shutdown(%) called from "),
         ],
         // By a person or a test.

@@ -1,4 +1,5 @@
-//! Processors and memory: arch/x86/kernel/cpu/mce, drivers/edac, drivers/acpi/apei/ghes.c, mm/memory-failure.c.
+//! Processors and memory: arch/x86/kernel/cpu/mce, drivers/edac, drivers/acpi/apei/ghes.c, mm/memory-failure.c,
+//! drivers/thermal.
 
 use super::form::{Form, at};
 use super::{Ends, Meaning, ROW, Row};
@@ -173,6 +174,14 @@ pub(super) static ROWS: &[Row] = &[
             at("CPU%: Core temperature is above threshold"),
             at("CPU%: Package temperature is above threshold"),
         ],
+        ..ROW
+    },
+    Row {
+        id: "overheated",
+        what: "the node is hotter than it may be; the kernel shuts it down",
+        meaning: fault(Ends::Reboot),
+        // Some kernels print the zone's type between, and not all say that they shut down.
+        forms: &[at("thermal *: critical temperature reached")],
         ..ROW
     },
 ];

@@ -20,7 +20,22 @@ pub(super) static ROWS: &[Row] = &[
         what: "a network adapter is hot",
         about: Pci,
         meaning: fault(Ends::Quiet(1)),
-        forms: &[driver(MLX5, "*High temperature on sensors with bit set ")],
+        forms: &[
+            driver(MLX5, "*High temperature on sensors with bit set "),
+            driver("bnxt_en", "Chip temperature has gone above the "),
+        ],
+        ..ROW
+    },
+    // hfi1 takes the link down and leaves it there.
+    Row {
+        id: "adapter-overheated",
+        what: "a network adapter became too hot and was stopped",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[driver(
+            "hfi1",
+            "*: Critical temperature reached! Forcing device into freeze mode!",
+        )],
         ..ROW
     },
     Row {
@@ -86,6 +101,8 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             at("NETDEV WATCHDOG: <> (*): transmit queue % timed out"),
             at("* * <>: NETDEV WATCHDOG: CPU: %: transmit queue % timed out"),
+            // mlx5 and bnxt, below the kernel's line. Before Linux 6.8 that one comes once a boot for all interfaces.
+            at("* * <>: TX timeout detected"),
             at("<>: transmit timeout: latency % msecs"),
         ],
         // Known to come without a fault.

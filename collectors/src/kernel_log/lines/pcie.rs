@@ -140,4 +140,30 @@ pub(super) static ROWS: &[Row] = &[
         not: &["device [00:02.0]", "device [0x00:0x02.0]"],
         ..ROW
     },
+    // Typical of a device that is lost or hangs.
+    Row {
+        id: "iommu-timeout",
+        what: "a device does not answer the IOMMU",
+        about: Pci,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            at("iommu *: AMD-Vi: Event logged [IOTLB_INV_TIMEOUT device=<> "),
+            at("AMD-Vi: Event logged [IOTLB_INV_TIMEOUT device=<> "),
+        ],
+        ..ROW
+    },
+    Row {
+        id: "iommu-node-timeout",
+        what: "a device does not answer the IOMMU; the kernel does not say which",
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[
+            // Newer kernels name the IOMMU: `IOMMU 0000:40:00.2: `.
+            at("AMD-Vi: *Completion-Wait loop timed out"),
+            at("DMAR: VT-d detected Invalidation Time-out Error: SID "),
+            at("arm-smmu-v3 *: CMD_SYNC timeout at "),
+            at("arm-smmu-v3 *: CMDQ error (cons %): ATC invalidate timeout"),
+        ],
+        echoes: &["iommu-timeout"],
+        ..ROW
+    },
 ];

@@ -98,6 +98,7 @@ pub(super) static ROWS: &[Row] = &[
             at("INFO: rcu_* detected stalls on CPUs/tasks"),
             at("INFO: rcu_* detected expedited stalls on CPUs/tasks"),
             at("INFO: rcu_*_state detected stall on CPU %"),
+            at("INFO: rcu_tasks* detected stalls on tasks:"),
         ],
         ..ROW
     },

@@ -114,6 +114,22 @@ fn lines_of_one_report_are_one_event() {
             false,
         ),
         ("Out of memory: Killed process 1234 (python) total-vm:8kB", true),
+        (
+            "mlx5_core 0000:41:00.0 ens1np0: NETDEV WATCHDOG: CPU: 94: transmit queue 3 timed out 5032 ms",
+            false,
+        ),
+        ("mlx5_core 0000:41:00.0 ens1np0: TX timeout detected", true),
+        (
+            "NETDEV WATCHDOG: ens2 (mlx5_core): transmit queue 12 timed out",
+            false,
+        ),
+        ("mlx5_core 0000:42:00.0 ens2: TX timeout detected", true),
+        ("mlx5_core 0000:42:00.1 ens3: TX timeout detected", false),
+        (
+            "iommu ivhd0: AMD-Vi: Event logged [IOTLB_INV_TIMEOUT device=06:00.0 address=0x1001e4600]",
+            false,
+        ),
+        ("AMD-Vi: Completion-Wait loop timed out", true),
         ("kernel BUG at mm/slub.c:379!", false),
         ("invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", true),
     ];
