@@ -712,6 +712,16 @@ impl Daemon {
         }
     }
 
+    /// Replaces a worker, which reads its settings only at its start. One that is stuck keeps its slot, and the next one
+    /// takes the other.
+    fn renew(&mut self, domain: u16) {
+        // No driver is released, so no one waits for this number.
+        self.tell_parent(&ToParent::Hold(domain, 0));
+        self.release_waiters(domain);
+        self.fleet.part(domain);
+        self.tell_parent(&ToParent::Free(domain));
+    }
+
     fn configure(&mut self, loaded: Loaded, error: Option<String>) {
         self.facts.config_error = error.is_some();
         self.changed = true;
@@ -735,7 +745,9 @@ impl Daemon {
                 self.facts.access = loaded.config.access;
                 self.facts.operators = loaded.config.health.operators.into();
                 self.facts.rdma = Arc::new(loaded.config.health.rdma);
-                self.fleet.set_settings(loaded.config.collectors);
+                for domain in self.fleet.set_settings(loaded.config.collectors) {
+                    self.renew(domain);
+                }
                 self.fleet.set_commands(&policy.site.settings.commands);
                 let effects = self.engine.set_policy(now(), policy);
                 self.effects.push(effects);

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Env, Event, Settings, Subject};
+use collectors::{COLLECTORS, Cadence, Cursor, DOMAINS, Domain, Env, Event, Settings, Subject};
 
 use crate::link::WorkerDown;
 use crate::worker::proto::{Begin, Decoder, ToWorker, encode};
@@ -83,9 +83,26 @@ impl Fleet {
         }
     }
 
-    /// Settings for workers that start from now on.
-    pub fn set_settings(&mut self, settings: Settings) {
-        self.settings = settings;
+    /// Settings for workers that start from now on. Returns the domains whose worker runs with others.
+    pub fn set_settings(&mut self, settings: Settings) -> Vec<u16> {
+        let before = std::mem::replace(&mut self.settings, settings);
+        let differs = |domain: &Domain| {
+            let specs = COLLECTORS.iter().filter(|spec| spec.domain.name == domain.name);
+            let keys = || specs.clone().flat_map(|spec| spec.keys).copied();
+            before.of(keys()) != self.settings.of(keys())
+        };
+        let domains = (0..)
+            .zip(DOMAINS)
+            .filter(|(number, _)| self.fd(*number).is_some());
+        domains
+            .filter(|(_, domain)| differs(domain))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Ends the link to a worker, which then exits. What it has read is no longer shown.
+    pub fn part(&mut self, domain: u16) {
+        self.forget(domain);
     }
 
     /// The level of the log of workers that start from now on.

@@ -103,6 +103,39 @@ fn a_reload_that_is_asked_for_during_another_one_is_not_lost() {
 }
 
 #[test]
+fn a_reload_replaces_the_workers_whose_settings_changed_and_no_others() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    let reload = |node: &mut Node, text: &str| {
+        fs::write(&file, text).unwrap();
+        node.daemon().signal(Signal::SIGHUP).unwrap();
+    };
+    fs::write(&file, "[mounts]\nexclude = [\"/a\"]\n").unwrap();
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.start();
+    let up = |n: &Node| n.metric("nodewarden_worker_up", &[("worker", "mounts")]) == Some(1.0);
+    let starts = |n: &Node| {
+        ["mounts", "host", "kernel"].map(|w| n.metric("nodewarden_worker_starts_total", &[("worker", w)]))
+    };
+    node.until("the worker runs", up);
+    let before = starts(&node);
+    let [Some(mounts), host, kernel] = before else {
+        panic!("{before:?}");
+    };
+    reload(
+        &mut node,
+        "[mounts]\nexclude = [\"/b\"]\n[health]\nmode = \"comment\"\n",
+    );
+    let after = [Some(mounts + 1.0), host, kernel];
+    node.until("another worker runs", |n| starts(n) == after && up(n));
+    reload(&mut node, "[mounts]\nexclude = [\"/b\"]\n");
+    node.until("the mode is in force", |n| {
+        n.cli(&["status", "--json"]).1.contains("\"mode\":\"observe\"")
+    });
+    assert_eq!(starts(&node), after);
+}
+
+#[test]
 fn commands_run_again_after_a_start_with_a_broken_file_that_is_repaired() {
     let mut node = Node::new();
     let file = node.path("n.toml");

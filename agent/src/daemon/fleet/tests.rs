@@ -22,7 +22,7 @@ fn rig() -> Rig {
 /// The worker of that collector.
 fn rig_of(name: &str) -> Rig {
     let spec = COLLECTORS.iter().find(|c| c.name == name).unwrap();
-    let is_its = |d: &&collectors::Domain| d.name == spec.domain.name;
+    let is_its = |d: &&Domain| d.name == spec.domain.name;
     let domain = u16::try_from(DOMAINS.iter().position(is_its).unwrap()).unwrap();
     let collector = u16::try_from(COLLECTORS.iter().position(|c| c.name == name).unwrap()).unwrap();
     let (ours, worker) = UnixStream::pair().unwrap();
