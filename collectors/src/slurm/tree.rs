@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::cgroup::{JobName, is_above, scope_node, v1_node};
+use super::process;
 use crate::sys::root;
 use crate::{Env, Error};
 
@@ -47,12 +48,13 @@ fn add(found: &mut JobsByName, folder: Folder) {
 /// Finds jobs.
 #[derive(Debug)]
 pub(crate) struct Tree {
+    env: Env,
     mount: PathBuf,
     /// The node whose jobs are read, if several slurmds run here.
     node: Option<String>,
     /// Scopes of v2.
     scopes: BTreeSet<PathBuf>,
-    /// The v1 hierarchy that had jobs: the others have the same ones, and lose them slightly earlier or later.
+    /// The v1 hierarchy that had a slurmstepd: the others have the same ones, and lose them slightly earlier or later.
     v1: Option<&'static str>,
     looked: Option<Instant>,
 }
@@ -60,6 +62,7 @@ pub(crate) struct Tree {
 impl Tree {
     pub(super) fn new(env: &Env, node: Option<String>) -> Self {
         Self {
+            env: env.clone(),
             mount: env.path("/sys/fs/cgroup"),
             node,
             scopes: BTreeSet::new(),
@@ -194,8 +197,8 @@ impl Tree {
         Ok(())
     }
 
-    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has a job: another configuration or an
-    /// earlier start may have left empty ones. Without any job, in all hierarchies.
+    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has a slurmstepd: an earlier start may have
+    /// left folders in another one, and cpuacct has only tasks. Without any slurmstepd, in all hierarchies.
     fn v1_tops(&mut self) -> Result<Vec<PathBuf>, Error> {
         let mut all = Vec::new();
         for hierarchy in V1 {
@@ -206,7 +209,7 @@ impl Tree {
             let mut names = root::list(&top)?.unwrap_or_default();
             names.retain(|name| v1_node(name).is_some_and(|node| self.is_ours(node)));
             let tops: Vec<PathBuf> = names.into_iter().map(|name| top.join(name)).collect();
-            if self.v1.is_none() && has_job(&tops)? {
+            if self.v1.is_none() && self.has_daemon(&tops)? {
                 self.v1 = Some(hierarchy);
                 return Ok(tops);
             }
@@ -216,6 +219,23 @@ impl Tree {
             self.v1 = None;
         }
         Ok(all)
+    }
+
+    /// Whether a job below these folders has a slurmstepd.
+    fn has_daemon(&self, tops: &[PathBuf]) -> Result<bool, Error> {
+        for top in tops {
+            for (user, _) in users(top)? {
+                let user = top.join(user);
+                let is_alive = |entry: root::Entry| {
+                    let daemons = process::daemons(&self.env, &user.join(entry.name));
+                    daemons.is_ok_and(|pids| !pids.is_empty())
+                };
+                if jobs_of(&user)?.into_iter().any(is_alive) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Below each, `uid_UID/job_ID`.
@@ -233,7 +253,10 @@ impl Tree {
                         uid: Some(uid),
                         others: Vec::new(),
                     };
-                    add(&mut found, folder);
+                    // The same job in another hierarchy.
+                    if found.get(&folder.name).is_none_or(|first| first.v1 != folder.v1) {
+                        add(&mut found, folder);
+                    }
                 }
             }
         }
@@ -256,15 +279,4 @@ fn jobs_of(user: &Path) -> Result<Vec<root::Entry>, Error> {
     let mut entries = root::entries(user)?.unwrap_or_default();
     entries.retain(|entry| matches!(JobName::parse(&entry.name), Some(JobName::Id(_))));
     Ok(entries)
-}
-
-fn has_job(tops: &[PathBuf]) -> Result<bool, Error> {
-    for top in tops {
-        for (user, _) in users(top)? {
-            if !jobs_of(&top.join(user))?.is_empty() {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
 }
