@@ -9,8 +9,9 @@ use super::process;
 use crate::sys::root;
 use crate::{Env, Error};
 
-/// Maximum depth of slices above a Slurm scope: kubepods.slice, its class, the pod, the container, system.slice.
-const DEPTH: usize = 6;
+/// Maximum depth of folders above a Slurm scope: the root, that of a kubelet, kubepods.slice, its class, the pod, the scope of the
+/// container, `container`, system.slice.
+const DEPTH: usize = 8;
 /// Maximum number of folders that are searched for a slurmd in a pod.
 const MOST_FOLDERS: usize = 4096;
 /// How often the whole tree is searched for unknown scopes.
@@ -182,6 +183,7 @@ impl Tree {
             Err(error) if error.reason() == "gone" => return Ok(()),
             Err(error) => return Err(error),
         };
+        let above = folder.file_name().unwrap_or_default().to_string_lossy();
         for name in names {
             if let Some(node) = scope_node(&name) {
                 if self.is_ours(node) {
@@ -189,7 +191,7 @@ impl Tree {
                 }
                 continue;
             }
-            if is_above(&name) && depth > 1 && *left > 0 {
+            if is_above(&above, &name) && depth > 1 && *left > 0 {
                 *left -= 1;
                 self.walk(&folder.join(&name), depth - 1, left, scopes)?;
             }
