@@ -29,7 +29,7 @@ pub(crate) struct Folder {
     /// Another inode is another job with an old name: one that was requeued.
     pub(crate) inode: u64,
     /// Its path below its hierarchy, only for cgroup v1: `slurm/uid_1000/job_7`.
-    pub(super) v1: Option<String>,
+    pub(crate) v1: Option<String>,
     /// The user, which only paths of cgroup v1 contain.
     pub(super) uid: Option<u32>,
     /// Folders of other slurmds with this name: a value by name is ambiguous then.
