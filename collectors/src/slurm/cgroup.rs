@@ -56,6 +56,7 @@ impl<'a> SlurmCgroup<'a> {
     pub fn of(path: &'a str) -> Option<Self> {
         let mut parts = path.split('/').filter(|p| !p.is_empty());
         let mut is_top = true;
+        let mut above = "";
         while let Some(part) = parts.next() {
             // Above the root of our own namespace.
             if part == ".." && is_top {
@@ -81,21 +82,38 @@ impl<'a> SlurmCgroup<'a> {
                 });
             }
             is_top = false;
-            if !is_above(part) {
+            if !is_above(above, part) {
                 return None;
             }
+            above = part;
         }
         None
     }
 }
 
-/// Whether a Slurm scope may be below a folder of this name: folders made by systemd, kubelets and container
-/// runtimes. Files contain a dot too, and every folder of a runtime contains one or has a known name.
-pub(super) fn is_above(name: &str) -> bool {
+/// Services that have containers below them. Others are not searched: a node has many.
+const RUNTIMES: [&str; 5] = [
+    "containerd.service",
+    "k3s.service",
+    "k3s-agent.service",
+    "rke2-server.service",
+    "rke2-agent.service",
+];
+
+/// Whether a Slurm scope may be below a folder of this name, whose parent is `above`: folders made by systemd, kubelets and
+/// container runtimes. Files contain a dot too, and every folder of a runtime contains one or has a known name.
+pub(super) fn is_above(above: &str, name: &str) -> bool {
     let is_hex = |text: &str| text.len() >= 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let is_pod = ["kubepods", "burstable", "besteffort", "docker"].contains(&name) || name.starts_with("pod");
+    let is_pod = ["kubelet", "kubepods", "burstable", "besteffort", "docker"].contains(&name)
+        || name.starts_with("pod");
+    // CRI-O without systemd; crun below its scope; containerd with the other driver than its kubelet.
+    let is_container = name.strip_prefix("crio-").is_some_and(is_hex)
+        || (name == "container" && above.ends_with(".scope"))
+        || (RUNTIMES.contains(&name) && above == "system.slice")
+        || (RUNTIMES.contains(&above) && name.starts_with("kubepods") && name.contains(".slice:"));
     // Users create the folders below that one.
-    name != "user.slice" && (name.ends_with(".slice") || name.ends_with(".scope") || is_pod || is_hex(name))
+    name != "user.slice"
+        && (name.ends_with(".slice") || name.ends_with(".scope") || is_pod || is_container || is_hex(name))
 }
 
 /// `PROC_PID_INIT_INO`.

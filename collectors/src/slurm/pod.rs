@@ -6,18 +6,24 @@ use super::cgroup::is_above;
 ///
 /// cgroupfs: `/kubepods/burstable/pod<uid>/<container>`. systemd: `/kubepods.slice/kubepods-burstable.slice/
 /// kubepods-burstable-pod<uid with underscores>.slice/cri-containerd-<container>.scope`. A kubelet may have a root of its
-/// own above: `/kubelet.slice/kubelet-kubepods.slice/...`.
+/// own above: `/kubelet.slice/kubelet-kubepods.slice/...`. containerd with the other driver than its kubelet:
+/// `/system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<container>`.
 pub(super) fn of(path: &str) -> Option<String> {
     let mut is_below = false;
+    let mut above = "";
     for part in path.split('/') {
-        is_below |= part.contains("kubepods");
+        // A user may have delegated folders below a service: only a runtime gives them names with `.slice:`.
+        is_below |= part.contains("kubepods") && (!above.ends_with(".service") || part.contains(".slice:"));
         if !is_below {
             // Below anything else a folder of that name is one that a user has made.
-            if part.is_empty() || part == ".." || is_above(part) {
+            let is_service = above == "system.slice" && part.ends_with(".service");
+            if part.is_empty() || part == ".." || is_above(above, part) || is_service {
+                above = part;
                 continue;
             }
             return None;
         }
+        let part = part.split(':').next().unwrap_or(part);
         let name = part.strip_suffix(".slice").unwrap_or(part);
         let uid = match name.rsplit_once("-pod") {
             Some((_, uid)) => uid,
@@ -58,6 +64,9 @@ mod tests {
             ),
             format!("/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{low}.slice/docker-7f.scope"),
             format!("/system.slice/docker-7f.scope/kubelet.slice/kubelet-kubepods-pod{low}.slice"),
+            format!("/system.slice/containerd.service/kubepods-burstable-pod{low}.slice:cri-containerd:7f"),
+            format!("/system.slice/k3s.service/kubepods-burstable-pod{low}.slice:cri-containerd:7f"),
+            format!("/kubelet/kubepods/burstable/pod{UID}/7f"),
             format!("/../../kubepods-besteffort.slice/kubepods-besteffort-pod{low}.slice"),
         ] {
             assert_eq!(of(&path), Some(format!("pod{UID}")), "{path}");
@@ -80,6 +89,7 @@ mod tests {
             "/user.slice/pod1a2b3c4d-0000-4000-8000-00000000abcd",
             "/user.slice/user-1.slice/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
             "/system.slice/of-a-user.service/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/user.slice/of-a-user.service/kubepods-pod1a2b3c4d_0000_4000_8000_00000000abcd.slice:cri-containerd:7f",
             "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abc",
             "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcg",
         ] {

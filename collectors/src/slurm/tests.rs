@@ -293,6 +293,38 @@ fn a_slurmd_in_a_pod_and_in_a_slice_of_its_own_are_found() {
     assert_eq!(of(&node.read(""), "slurm_job_tasks").len(), 3);
 }
 
+/// As CRI-O, crun, podman, and a kubelet with a root of its own or another driver than containerd's make them.
+#[test]
+fn a_slurmd_in_a_pod_of_any_runtime_is_found() {
+    let id = "0123456789abcdef0123456789abcdef";
+    let slices = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1a.slice";
+    for pod in [
+        format!("{slices}/crio-{id}.scope/container"),
+        format!("machine.slice/libpod-{id}.scope/container"),
+        format!("kubepods/burstable/pod1a/crio-{id}"),
+        format!(
+            "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod1a.slice/crio-{id}.scope/container"
+        ),
+        format!("kubelet/kubepods/burstable/pod1a/{id}"),
+        format!("system.slice/containerd.service/kubepods-burstable-pod1a.slice:cri-containerd:{id}"),
+    ] {
+        let node = Node::new();
+        let job = format!("{pod}/system.slice/slurmstepd.scope/job_5");
+        node.job(&job, 500);
+        assert_eq!(of(&node.read(""), "slurm_job_tasks").len(), 1, "{pod}");
+        assert!(cgroup::SlurmCgroup::of(&job).is_some(), "{pod}");
+    }
+    for path in [
+        "container/slurmstepd.scope",
+        "foo.slice/container/slurmstepd.scope",
+        "system.slice/mine.service/kubepods-a.slice:b:c/slurmstepd.scope",
+    ] {
+        let node = Node::new();
+        node.job(&format!("{path}/job_5"), 500);
+        assert_eq!(node.read(""), [""; 0], "{path}");
+    }
+}
+
 /// Where no rights are, and where the kernel hides instructions, it is said why.
 #[test]
 fn what_no_program_tells_has_its_reason() {

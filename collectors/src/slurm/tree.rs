@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::cgroup::{JobName, is_above, scope_node, v1_node};
+use super::process;
 use crate::sys::root;
 use crate::{Env, Error};
 
-/// Maximum depth of slices above a Slurm scope: kubepods.slice, its class, the pod, the container, system.slice.
-const DEPTH: usize = 6;
+/// Maximum depth of folders above a Slurm scope: the root, that of a kubelet, kubepods.slice, its class, the pod, the scope of the
+/// container, `container`, system.slice.
+const DEPTH: usize = 8;
 /// Maximum number of folders that are searched for a slurmd in a pod.
 const MOST_FOLDERS: usize = 4096;
 /// How often the whole tree is searched for unknown scopes.
@@ -27,7 +29,7 @@ pub(crate) struct Folder {
     /// Another inode is another job with an old name: one that was requeued.
     pub(crate) inode: u64,
     /// Its path below its hierarchy, only for cgroup v1: `slurm/uid_1000/job_7`.
-    pub(super) v1: Option<String>,
+    pub(crate) v1: Option<String>,
     /// The user, which only paths of cgroup v1 contain.
     pub(super) uid: Option<u32>,
     /// Folders of other slurmds with this name: a value by name is ambiguous then.
@@ -47,12 +49,13 @@ fn add(found: &mut JobsByName, folder: Folder) {
 /// Finds jobs.
 #[derive(Debug)]
 pub(crate) struct Tree {
+    env: Env,
     mount: PathBuf,
     /// The node whose jobs are read, if several slurmds run here.
     node: Option<String>,
     /// Scopes of v2.
     scopes: BTreeSet<PathBuf>,
-    /// The v1 hierarchy that had jobs: the others have the same ones, and lose them slightly earlier or later.
+    /// The v1 hierarchy that had a slurmstepd: the others have the same ones, and lose them slightly earlier or later.
     v1: Option<&'static str>,
     looked: Option<Instant>,
 }
@@ -60,6 +63,7 @@ pub(crate) struct Tree {
 impl Tree {
     pub(super) fn new(env: &Env, node: Option<String>) -> Self {
         Self {
+            env: env.clone(),
             mount: env.path("/sys/fs/cgroup"),
             node,
             scopes: BTreeSet::new(),
@@ -182,6 +186,7 @@ impl Tree {
             Err(error) if error.reason() == "gone" => return Ok(()),
             Err(error) => return Err(error),
         };
+        let above = folder.file_name().unwrap_or_default().to_string_lossy();
         for name in names {
             if let Some(node) = scope_node(&name) {
                 if self.is_ours(node) {
@@ -189,7 +194,7 @@ impl Tree {
                 }
                 continue;
             }
-            if is_above(&name) && depth > 1 && *left > 0 {
+            if is_above(&above, &name) && depth > 1 && *left > 0 {
                 *left -= 1;
                 if let Err(error) = self.walk(&folder.join(&name), depth - 1, left, scopes) {
                     tracing::warn!(%error, "jobs of new slurmds below this folder are not found");
@@ -199,8 +204,8 @@ impl Tree {
         Ok(())
     }
 
-    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has a job: another configuration or an
-    /// earlier start may have left empty ones. Without any job, in all hierarchies.
+    /// `HIERARCHY/slurm[_NODE]` of our node, in the first hierarchy that has a slurmstepd: an earlier start may have
+    /// left folders in another one, and cpuacct has only tasks. Without any slurmstepd, in all hierarchies.
     fn v1_tops(&mut self) -> Result<Vec<PathBuf>, Error> {
         let mut all = Vec::new();
         for hierarchy in V1 {
@@ -211,7 +216,7 @@ impl Tree {
             let mut names = root::list(&top)?.unwrap_or_default();
             names.retain(|name| v1_node(name).is_some_and(|node| self.is_ours(node)));
             let tops: Vec<PathBuf> = names.into_iter().map(|name| top.join(name)).collect();
-            if self.v1.is_none() && has_job(&tops)? {
+            if self.v1.is_none() && self.has_daemon(&tops)? {
                 self.v1 = Some(hierarchy);
                 return Ok(tops);
             }
@@ -221,6 +226,23 @@ impl Tree {
             self.v1 = None;
         }
         Ok(all)
+    }
+
+    /// Whether a job below these folders has a slurmstepd.
+    fn has_daemon(&self, tops: &[PathBuf]) -> Result<bool, Error> {
+        for top in tops {
+            for (user, _) in users(top)? {
+                let user = top.join(user);
+                let is_alive = |entry: root::Entry| {
+                    let daemons = process::daemons(&self.env, &user.join(entry.name));
+                    daemons.is_ok_and(|pids| !pids.is_empty())
+                };
+                if jobs_of(&user)?.into_iter().any(is_alive) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Below each, `uid_UID/job_ID`.
@@ -238,7 +260,10 @@ impl Tree {
                         uid: Some(uid),
                         others: Vec::new(),
                     };
-                    add(&mut found, folder);
+                    // The same job in another hierarchy.
+                    if found.get(&folder.name).is_none_or(|first| first.v1 != folder.v1) {
+                        add(&mut found, folder);
+                    }
                 }
             }
         }
@@ -261,15 +286,4 @@ fn jobs_of(user: &Path) -> Result<Vec<root::Entry>, Error> {
     let mut entries = root::entries(user)?.unwrap_or_default();
     entries.retain(|entry| matches!(JobName::parse(&entry.name), Some(JobName::Id(_))));
     Ok(entries)
-}
-
-fn has_job(tops: &[PathBuf]) -> Result<bool, Error> {
-    for top in tops {
-        for (user, _) in users(top)? {
-            if !jobs_of(&top.join(user))?.is_empty() {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
 }

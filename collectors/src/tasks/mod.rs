@@ -100,6 +100,8 @@ struct TaskDevice {
     subject: Subject,
     name: String,
     path: PathBuf,
+    /// Its cgroup in the hierarchy `freezer`, only for cgroup v1.
+    freezer: Option<PathBuf>,
     inode: u64,
     /// From its processes, found once.
     id: Option<u32>,
@@ -115,6 +117,10 @@ impl TaskDevice {
             subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
             name: folder.name.clone(),
             path: folder.path.clone(),
+            freezer: folder
+                .v1
+                .as_ref()
+                .map(|v1| env.path("/sys/fs/cgroup/freezer").join(v1)),
             inode: folder.inode,
             id: None,
             asker: asker.clone(),
@@ -143,7 +149,7 @@ impl Device for TaskDevice {
             pids: BTreeSet::new(),
             is_whole: true,
         };
-        look.at(&self.path, DEPTH);
+        look.at(&self.path, self.freezer.as_deref(), DEPTH);
         let mut blocked = 0;
         let mut reported = Vec::new();
         for pid in &look.pids {
@@ -197,6 +203,13 @@ fn tell(number: &str, thread: &BlockedThread, out: &mut Block) {
     );
 }
 
+/// Whether Slurm has suspended the processes of a cgroup and all below it. Under v1 they are in state D then, under v2 in
+/// S. FREEZING is not frozen: a thread that waits in the kernel keeps its cgroup there.
+fn is_frozen(freezer: &Path) -> bool {
+    let state = root::read_text(&freezer.join("freezer.state"));
+    state.is_ok_and(|state| state.is_some_and(|state| state.trim() == "FROZEN"))
+}
+
 /// A search for the processes of a job.
 struct ProcessSearch {
     /// The number of folders that may still be searched.
@@ -207,8 +220,11 @@ struct ProcessSearch {
 }
 
 impl ProcessSearch {
-    /// Searches a cgroup and all below it. One that is removed meanwhile has no processes.
-    fn at(&mut self, cgroup: &Path, depth: usize) {
+    /// Searches a cgroup and all below it, except frozen ones. One that is removed meanwhile has no processes.
+    fn at(&mut self, cgroup: &Path, freezer: Option<&Path>, depth: usize) {
+        if freezer.is_some_and(is_frozen) {
+            return;
+        }
         let (Ok(pids), Ok(folders)) = (process::listed(cgroup), root::folders(cgroup)) else {
             self.is_whole = false;
             return;
@@ -231,7 +247,10 @@ impl ProcessSearch {
                 return;
             }
             self.folders -= 1;
-            self.at(&folder, depth - 1);
+            let below = freezer
+                .zip(folder.file_name())
+                .map(|(above, name)| above.join(name));
+            self.at(&folder, below.as_deref(), depth - 1);
         }
     }
 }

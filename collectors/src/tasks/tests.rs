@@ -273,6 +273,29 @@ fn processes_of_another_namespace_are_not_said_to_run() {
 
 /// A thread names itself (prctl(2)), and who may make cgroups below the job's names them.
 #[test]
+fn under_v1_a_suspended_process_does_not_wait() {
+    for hierarchy in ["freezer", "devices"] {
+        let node = Node::new();
+        let step = "slurm/uid_1000/job_7/step_0";
+        node.file(&format!("sys/fs/cgroup/{hierarchy}/{step}/cgroup.procs"), "501\n");
+        node.file(
+            &format!("sys/fs/cgroup/{hierarchy}/{step}/task_0/cgroup.procs"),
+            "500\n",
+        );
+        node.thread(500, 500, 'D', 0);
+        let state = format!("sys/fs/cgroup/freezer/{step}/freezer.state");
+        for (text, blocked) in [("THAWED\n", 1), ("FREEZING\n", 1), ("FROZEN\n", 0)] {
+            node.file(&state, text);
+            assert_eq!(
+                node.read().first().map(String::as_str),
+                Some(format!("slurm_job_blocked_processes 7 = {blocked}").as_str()),
+                "{hierarchy} {text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn names_that_are_no_text_hide_nothing() {
     let node = Node::new();
     let inner = Path::new(SCOPE)

@@ -86,6 +86,26 @@ fn an_empty_folder_of_slurms_hides_no_jobs_of_another_hierarchy() {
     assert_eq!(of(&lines, "slurm_job_info"), ["slurm_job_info 7,1000,,,,, = 1"]);
 }
 
+/// Of cpuacct, Slurm 22.05 has only the tasks of a job.
+#[test]
+fn a_folder_that_is_left_in_one_hierarchy_hides_no_later_job() {
+    let node = Node::new();
+    node.remove("sys/fs/cgroup/cgroup.controllers");
+    for hierarchy in ["cpu,cpuacct", "cpuacct"] {
+        node.cgroup(
+            &format!("{hierarchy}/slurm/uid_1/job_9/step_0/task_0/cgroup.procs"),
+            "",
+        );
+    }
+    let mut devices = node.open("");
+    assert!(devices.scan().unwrap().iter_mut().flat_map(read).next().is_none());
+    node.cgroup("cpuacct/slurm/uid_1/job_15/step_0/task_0/cgroup.procs", "501\n");
+    node.cgroup("freezer/slurm/uid_1/job_15/step_0/cgroup.procs", "500\n501\n");
+    assert!(devices.changed());
+    let lines: Vec<String> = devices.scan().unwrap().iter_mut().flat_map(read).collect();
+    assert_eq!(of(&lines, "slurm_job_info"), ["slurm_job_info 15,1,,,,, = 1"]);
+}
+
 /// A job's folders are removed one after the other.
 #[test]
 fn a_job_whose_folder_is_gone_from_its_hierarchy_has_ended_though_another_still_has_it() {
