@@ -139,7 +139,7 @@ mod tests {
     fn read_only_is_the_superblock_and_not_one_mount_of_it() {
         let bind = "50 1 0:52 / /home ro,noatime - nfs4 nas:/home rw,hard";
         let whole = "50 1 0:52 / /home rw,noatime - nfs4 nas:/home ro,hard";
-        let is_read_only = |text| filesystems(text, text, &[])[0].is_read_only;
+        let is_read_only = |text: &str| filesystems(text, text, &[])[0].is_read_only;
         assert!(!is_read_only(bind) && is_read_only(whole));
         for option in ["emergency_ro", "shutdown"] {
             let ext4 = format!("51 1 259:1 / /scratch rw - ext4 /dev/sda1 rw,{option},errors=remount-ro");

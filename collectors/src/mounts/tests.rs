@@ -291,7 +291,7 @@ fn a_mount_point_of_any_bytes_has_a_name_that_the_daemon_takes() {
     }
     let list = devices
         .iter_mut()
-        .find(|d| d.subject().kind != SubjectKind::Mount);
+        .find(|d| d.subject().kind != crate::SubjectKind::Mount);
     let list = read(list.unwrap()).unwrap();
     assert_eq!(value(&list, &READ_ONLY, &["/tab\\x09dir"]), Some(Value::U64(0)));
 }
