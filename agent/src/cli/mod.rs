@@ -144,8 +144,11 @@ fn refused(args: &[OsString], code: i32, printed: bool) -> u8 {
     if !is_release && args.iter().any(|arg| arg == "hook") {
         return 0;
     }
+    let has = |wanted: fn(&str) -> bool| args.iter().filter_map(|arg| arg.to_str()).any(wanted);
+    // Also a format that is misspelt or missing.
     let is_plugin = args.first().is_some_and(|verb| verb == "check")
-        && args.iter().any(|arg| arg == "nagios" || arg == "--format=nagios");
+        && has(|arg| arg == "--format" || arg.starts_with("--format="))
+        && !has(|arg| arg == "plain" || arg == "--format=plain");
     match u8::try_from(code).unwrap_or(2) {
         // 2 is CRITICAL there.
         _ if is_plugin && (code != 0 || !printed) => check::NAGIOS_UNKNOWN,

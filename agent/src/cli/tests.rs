@@ -102,6 +102,10 @@ fn a_hook_that_is_not_understood_succeeds_wherever_the_word_stands_and_though_no
     assert_eq!(exit("release --bad -- hook", true), release::FAILED);
     assert_eq!(exit("check --format nagios --bad", true), 3, "UNKNOWN");
     assert_eq!(exit("check --bad --format=nagios", false), 3, "UNKNOWN");
+    for format in ["--format nagio", "--format=nagio", "--format", "--format="] {
+        assert_eq!(exit(&format!("check {format}"), true), 3, "{format}");
+    }
+    assert_eq!(exit("check --format plain --bad", true), 2);
     assert_eq!(exit("check --format nagios --help", true), 0);
     assert_eq!(exit("check --bad", true), 2);
     assert_eq!((exit("status --bad", true), exit("status --bad", false)), (2, 2));

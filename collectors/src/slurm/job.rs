@@ -23,6 +23,9 @@ use crate::sys::kept::DescriptorBudget;
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, SubjectKind, Value};
 
+/// Between the prolog of a job and its first step, in seconds.
+const PROLOG_MAX: f64 = 600.0;
+
 /// State shared by all jobs.
 pub(super) struct JobContext {
     pub(super) env: Env,
@@ -161,11 +164,17 @@ impl JobState {
         }
     }
 
+    /// Whether the job may have begun with this prolog, as far as both times are known.
+    fn began_with(&self, record: &JobRecord) -> bool {
+        let times = record.start.zip(self.began);
+        times.is_none_or(|(prolog, job)| (job - prolog).abs() < PROLOG_MAX)
+    }
+
     /// Whether a record belongs to this job: one with the same number may be left over, or from another cluster.
     fn is_about(&self, record: &JobRecord) -> bool {
         let same_user = match (record.uid, self.uid) {
             // Without a user in its path, a job has the one of its tasks: root's may run them as anyone.
-            (Some(0), _) if self.folder.v1.is_none() => true,
+            (Some(0), _) if self.folder.v1.is_none() && self.began_with(record) => true,
             (Some(theirs), Some(ours)) => theirs == ours,
             _ => true,
         };

@@ -16,8 +16,7 @@ pub(super) fn of(path: &str) -> Option<String> {
         is_below |= part.contains("kubepods") && (!above.ends_with(".service") || part.contains(".slice:"));
         if !is_below {
             // Below anything else a folder of that name is one that a user has made.
-            let is_service = above == "system.slice" && part.ends_with(".service");
-            if part.is_empty() || part == ".." || is_above(above, part) || is_service {
+            if part.is_empty() || part == ".." || is_above(above, part) {
                 above = part;
                 continue;
             }
@@ -89,6 +88,9 @@ mod tests {
             "/user.slice/pod1a2b3c4d-0000-4000-8000-00000000abcd",
             "/user.slice/user-1.slice/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
             "/system.slice/of-a-user.service/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/system.slice/of-a-user.service/kubepods/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/system.slice/of-a-user.service/a.slice/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/system.slice/of-a-user.service/kubepods-pod1a2b3c4d_0000_4000_8000_00000000abcd.slice:cri-containerd:7f",
             "/user.slice/of-a-user.service/kubepods-pod1a2b3c4d_0000_4000_8000_00000000abcd.slice:cri-containerd:7f",
             "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abc",
             "/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcg",

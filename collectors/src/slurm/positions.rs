@@ -147,6 +147,9 @@ impl Positions {
         let found = match (slurmd, about.at) {
             (None, _) => "no running slurmd of this node",
             (Some(slurmd), _) if slurmd + patience < changed => "changed after slurmd started",
+            (Some(slurmd), Some(at)) if slurmd <= at + ROUGH && changed > at + 2.0 * ROUGH => {
+                "changed after the job began"
+            }
             (Some(slurmd), Some(at)) if slurmd <= at + ROUGH => return Ok(()),
             _ => "a slurmd that started after the job",
         };
@@ -259,13 +262,13 @@ fn is_all_of(files: &DeviceFiles, numbers: &[(u32, u32)]) -> bool {
     majors.all(|major| major == Ok(files.major))
 }
 
-/// A path relative to the folder of another file, unless it is absolute.
 /// Whether a slurmd wrote the file itself, with what its controller sent.
 fn is_fetched(file: &str) -> bool {
     let folder = Path::new(file).parent();
     folder.is_some_and(|folder| folder.ends_with("conf-cache") || folder == Path::new("/run/slurm/conf"))
 }
 
+/// A path relative to the folder of another file, unless it is absolute.
 fn beside(file: &str, name: &str) -> String {
     let folder = Path::new(file).parent().unwrap_or(Path::new("/"));
     folder.join(name).display().to_string()

@@ -204,7 +204,7 @@ fn tell(number: &str, thread: &BlockedThread, out: &mut Block) {
 }
 
 /// Whether Slurm has suspended the processes of a cgroup and all below it. Under v1 they are in state D then, under v2 in
-/// S. FREEZING is not frozen: a thread that waits in the kernel keeps its cgroup there.
+/// S, so whether they also wait for something is unknown. FREEZING: some are not frozen yet.
 fn is_frozen(freezer: &Path) -> bool {
     let state = root::read_text(&freezer.join("freezer.state"));
     state.is_ok_and(|state| state.is_some_and(|state| state.trim() == "FROZEN"))
@@ -223,6 +223,7 @@ impl ProcessSearch {
     /// Searches a cgroup and all below it, except frozen ones. One that is removed meanwhile has no processes.
     fn at(&mut self, cgroup: &Path, freezer: Option<&Path>, depth: usize) {
         if freezer.is_some_and(is_frozen) {
+            self.is_whole = false;
             return;
         }
         let (Ok(pids), Ok(folders)) = (process::listed(cgroup), root::folders(cgroup)) else {

@@ -109,7 +109,8 @@ fn drain(drain: &DrainView, mode: Mode) -> (Paint, String) {
 }
 
 fn drain_details(drain: &DrainView) -> Vec<String> {
-    let mut details: Vec<String> = drain.reason.iter().cloned().collect();
+    let reason = drain.reason.iter().filter(|reason| **reason != drain.why);
+    let mut details: Vec<String> = reason.cloned().collect();
     if let Some(since) = drain.since {
         details.push(format!("since {}", screen::time(since)));
     }

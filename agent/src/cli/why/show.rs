@@ -141,6 +141,7 @@ fn effect(i: &IncidentView, check: Option<&checks::Check>, drain: &DrainView) ->
             let reason = drain
                 .reason
                 .as_ref()
+                .filter(|reason| **reason != drain.why)
                 .map_or_else(String::new, |r| format!(": {r}"));
             format!("drains the node; our drain: {}{why}{reason}", drain.state)
         }

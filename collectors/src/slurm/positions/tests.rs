@@ -193,6 +193,17 @@ fn a_gres_conf_that_slurmd_got_from_the_controller_may_be_a_minute_younger_than_
         assert!(found(folder, 90.0).contains(is_late), "{folder}");
     }
     assert!(found("/etc/slurm", 30.0).contains(is_late));
+    // slurmd got another one after the job's begin.
+    let file = env.path("/run/slurm/conf/gres.conf");
+    let changed = root::changed(&file).unwrap().unwrap();
+    slurmd(&env, changed - 30.0);
+    let about = PositionContext {
+        at: Some(changed - 10.0),
+        conf: Some("/run/slurm/conf/slurm.conf"),
+        ..PositionContext::default()
+    };
+    let error = Positions::new(&env, None).find(&[0], about).unwrap_err().to_string();
+    assert!(error.contains("changed after the job began"), "{error}");
 }
 
 /// The content that slurmd read, and when it assigned the positions, decides: the present content may be newer.
