@@ -163,7 +163,8 @@ impl Seen {
         self.drains |= finding.drains;
         self.verify |= finding.verify;
         self.device |= finding.device;
-        self.comments_only |= finding.comments_only;
+        // As soon as one occurrence may drain, the finding may.
+        self.comments_only &= finding.comments_only;
         self.key = finding.key.or(self.key.take());
         self.others |= finding.others || finding.jobs.is_empty();
         for job in finding.jobs {

@@ -717,6 +717,8 @@ impl Daemon {
     fn renew(&mut self, domain: u16) {
         // No driver is released, so no one waits for this number.
         self.tell_parent(&ToParent::Hold(domain, 0));
+        let sent = self.fleet.readable(domain);
+        self.told(domain, sent);
         self.release_waiters(domain);
         self.fleet.part(domain);
         self.tell_parent(&ToParent::Free(domain));

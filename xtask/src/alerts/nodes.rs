@@ -50,7 +50,7 @@ pub(super) static GROUP: Group = Group {
             expr:
                 "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
 * on (cluster, instance, incident) group_left (act)
-  max by (cluster, instance, incident, act) (nodewarden_incident_remedy == 1)
+  topk by (cluster, instance, incident) (1, nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"drain\"} == 1)",
             lasts: "2m",
@@ -111,7 +111,7 @@ unless on (cluster, instance)
             expr:
                 "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
 * on (cluster, instance, incident) group_left (act)
-  max by (cluster, instance, incident, act) (nodewarden_incident_remedy == 1)
+  topk by (cluster, instance, incident) (1, nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"comment\"} == 1)",
             lasts: "15m",
@@ -134,7 +134,7 @@ and on (cluster, instance, incident)
             expr:
                 "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
 * on (cluster, instance, incident) group_left (act)
-  max by (cluster, instance, incident, act) (nodewarden_incident_remedy == 1)
+  topk by (cluster, instance, incident) (1, nodewarden_incident_remedy == 1)
 unless on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=~\"comment|drain\"} == 1)
 unless on (cluster, instance)
@@ -154,6 +154,10 @@ unless on (cluster, instance)
                     (
                         r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="filesystem-error",subject_kind="filesystem",subject="sda1"}"#,
                         "1x60",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+                        "0x60",
                     ),
                     (
                         r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unhealthy"}"#,
@@ -330,6 +334,54 @@ unless on (cluster, instance)
                 at: "10m",
             },
             expected: Expected::Firing(2),
+        },
+        FurtherCase {
+            alert: "NodewardenFaultObserved",
+            about: "NodewardenUnhealthy names the node.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="reboot"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="xid",subject_kind="gpu",subject="GPU-1"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unhealthy"}"#,
+                        "1x60",
+                    ),
+                ],
+                at: "40m",
+            },
+            expected: Expected::Firing(0),
+        },
+        FurtherCase {
+            alert: "NodewardenFaultDrains",
+            about: "a remedy that has changed between the scrapes of two jobs.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden",incident="i1",act="reboot"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden-detail",incident="i1",act="reset-gpu"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="xid",subject_kind="gpu",subject="GPU-1"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            expected: Expected::Firing(1),
         },
         FurtherCase {
             alert: "NodewardenDrainNotWritten",

@@ -98,7 +98,11 @@ fn what_it_does_depends_on_the_mode_and_on_our_drain() {
     drain.reason = Some("nodewarden:xid x".to_owned());
     assert!(shown(&i, &drain).contains("our drain: drained: nodewarden:xid x"));
     drain.why = "nodewarden:xid x".to_owned();
-    assert_eq!(shown(&i, &drain).matches("nodewarden:xid x").count(), 1, "said once");
+    assert_eq!(
+        shown(&i, &drain).matches("nodewarden:xid x").count(),
+        1,
+        "said once"
+    );
     i.acts = false;
     assert!(shown(&i, &drain).contains("never drains the node, in any mode"));
     i.check = "kernel-crash".to_owned();

@@ -202,7 +202,10 @@ fn a_gres_conf_that_slurmd_got_from_the_controller_may_be_a_minute_younger_than_
         conf: Some("/run/slurm/conf/slurm.conf"),
         ..PositionContext::default()
     };
-    let error = Positions::new(&env, None).find(&[0], about).unwrap_err().to_string();
+    let error = Positions::new(&env, None)
+        .find(&[0], about)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("changed after the job began"), "{error}");
 }
 
