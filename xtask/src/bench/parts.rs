@@ -360,10 +360,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_of_this_process_is_counted() {
-        let before = counts(std::process::id()).unwrap();
-        std::thread::sleep(Duration::from_millis(2));
-        let after = counts(std::process::id()).unwrap();
-        assert!(after.sleeps > before.sleeps && after.cpu_ns > 0);
+    fn sleeps_of_a_process_are_counted() {
+        let script = ["-c", "while :; do sleep 0.01; done"];
+        let mut child = std::process::Command::new("sh").args(script).spawn().unwrap();
+        let counted = || counts(child.id()).unwrap();
+        let before = counted().sleeps;
+        let waited = testkit::wait::until_true("another sleep", testkit::wait::PATIENCE, || {
+            let now = counted();
+            now.sleeps > before && now.cpu_ns > 0
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        waited.unwrap();
     }
 }
