@@ -720,7 +720,7 @@ impl Daemon {
         let sent = self.fleet.readable(domain);
         self.told(domain, sent);
         self.release_waiters(domain);
-        self.fleet.part(domain);
+        self.fleet.forget(domain);
         self.tell_parent(&ToParent::Free(domain));
     }
 

@@ -100,11 +100,6 @@ impl Fleet {
             .collect()
     }
 
-    /// Ends the link to a worker, which then exits. What it has read is no longer shown.
-    pub fn part(&mut self, domain: u16) {
-        self.forget(domain);
-    }
-
     /// The level of the log of workers that start from now on.
     pub fn set_log_level(&mut self, level: &str) {
         self.log_level = sys::log::in_force(level);
@@ -231,7 +226,7 @@ impl Fleet {
     }
 
     /// Closes a worker's socket, which ends the worker, and discards its readings: old values are not shown.
-    fn forget(&mut self, domain: u16) {
+    pub fn forget(&mut self, domain: u16) {
         if let Some(slot) = self.links.get_mut(usize::from(domain)) {
             *slot = None;
         }

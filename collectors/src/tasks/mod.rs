@@ -220,7 +220,7 @@ struct ProcessSearch {
 }
 
 impl ProcessSearch {
-    /// Searches a cgroup and all below it, except frozen ones. One that is removed meanwhile has no processes.
+    /// Searches a cgroup and all below it. Frozen ones count as unseen. One that is removed meanwhile has no processes.
     fn at(&mut self, cgroup: &Path, freezer: Option<&Path>, depth: usize) {
         if freezer.is_some_and(is_frozen) {
             self.is_whole = false;

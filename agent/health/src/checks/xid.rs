@@ -198,14 +198,11 @@ impl Watch for State {
             if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
                 continue;
             }
-            if let Some(before) = self.resets.take(
-                &gpu.label,
-                counters(gpu),
-                Now {
-                    boottime: gpu.at,
-                    ..judge.now
-                },
-            ) {
+            let read = Now {
+                boottime: gpu.at,
+                ..judge.now
+            };
+            if let Some(before) = self.resets.take(&gpu.label, counters(gpu), read) {
                 remedied(Clear::GpuReset, before);
             }
         }
