@@ -601,13 +601,14 @@ impl WorkerProcess {
                 "2 earlier processes have not ended; no new one is started until one ends"
             );
         }
-        self.told_down = Some((why, stuck_slots));
         let packet = ToDaemon::WorkerDown {
             domain: self.number,
             why,
             stuck_slots,
         };
-        sys::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
+        // On a full link it is said at the next pass.
+        let sent = link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None);
+        self.told_down = sent.is_ok().then_some((why, stuck_slots));
     }
 }
 

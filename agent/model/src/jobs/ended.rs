@@ -14,6 +14,8 @@ use crate::ownership::Gpus;
 
 /// Limit of epilogs kept for jobs that have not been seen to end.
 const MOST: usize = 4096;
+/// Limit of ended jobs whose lines wait for an epilog: all of them are stored with the totals, at each reading.
+const WAITING: usize = 1024;
 /// Limit of ended jobs that are kept for display.
 const SHOWN: usize = 256;
 /// Time for which a line waits for the epilog of a job that had a prolog, and an epilog for its job, in seconds. One of which only
@@ -173,6 +175,7 @@ impl Ended {
         if let Some(waits) = waits {
             let until = wall + waits;
             self.waiting.insert(job, Waiting { run, until });
+            self.finish_first_of_too_many();
         } else {
             self.write(run, None);
         }
@@ -211,6 +214,18 @@ impl Ended {
             if let Some(waiting) = self.waiting.remove(&job) {
                 self.finish(waiting.run);
             }
+        }
+    }
+
+    /// At the limit the line that has waited longest is closed.
+    fn finish_first_of_too_many(&mut self) {
+        if self.waiting.len() <= WAITING {
+            return;
+        }
+        let by_end = |(_, a): &(&String, &Waiting), (_, b): &(&String, &Waiting)| a.until.total_cmp(&b.until);
+        let first = self.waiting.iter().min_by(by_end).map(|(job, _)| job.clone());
+        if let Some(waiting) = first.and_then(|job| self.waiting.remove(&job)) {
+            self.finish(waiting.run);
         }
     }
 

@@ -212,6 +212,21 @@ fn a_job_that_was_told_of_and_never_read_has_a_line_too() {
     assert_eq!(take(&mut book, &node, START + 61.0)[0].job, "8");
 }
 
+/// As on a node of short jobs whose epilogs report nothing.
+#[test]
+fn of_too_many_lines_that_wait_for_an_epilog_the_first_is_closed() {
+    let (mut book, node) = (Book::default(), Node::new());
+    let mut lines = Vec::new();
+    for job in 1..=1026_u32 {
+        let began = START + f64::from(job) / 100.0;
+        book.began(&format!("job_{job}"), None, began);
+        book.left(&format!("job_{job}"), None, began + 0.005);
+        lines.extend(take(&mut book, &node, began + 0.008));
+    }
+    let jobs: Vec<String> = lines.into_iter().map(|line| line.job).collect();
+    assert_eq!(jobs, ["1", "2"]);
+}
+
 #[test]
 fn a_job_that_is_requeued_has_a_line_for_each_run() {
     let (mut book, node) = (Book::default(), Node::new());
