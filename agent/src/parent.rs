@@ -276,6 +276,10 @@ impl Parent {
         if let Some(runner) = &mut self.runner {
             runner.reap();
         }
+        if self.children.daemon_is_overdue() {
+            // Its heartbeats are unread where this process was stopped.
+            self.hear_daemon();
+        }
         self.children.kill_overdue_daemon();
         if let Some(since) = self.stopping {
             if self.children.daemon_pid().is_none() {

@@ -197,10 +197,15 @@ impl Children {
         [ready, gone, silent].into_iter().flatten().min()
     }
 
+    /// Whether a deadline of the daemon has passed.
+    pub fn daemon_is_overdue(&self) -> bool {
+        self.daemon_deadline().is_some_and(|at| at <= Instant::now())
+    }
+
     /// Kills a daemon that is not ready in time, sends no heartbeat or outlives its socket. It never runs a driver, and
     /// its record is whole.
     pub fn kill_overdue_daemon(&mut self) {
-        if self.daemon_deadline().is_some_and(|at| at <= Instant::now()) {
+        if self.daemon_is_overdue() {
             self.killed = true;
             tracing::error!("the daemon does not answer; killed, restarting it");
             self.kill_daemon();

@@ -132,6 +132,24 @@ fn a_stopped_daemon_is_replaced_by_the_parent_and_shows_nothing_for_2_s_only() {
     });
 }
 
+/// As by a debugger. Its heartbeats waited meanwhile.
+#[test]
+fn a_parent_that_was_stopped_for_longer_than_the_limit_of_heartbeats_kills_no_daemon() {
+    let mut node = Node::new();
+    node.start();
+    let core = node.core_pid();
+    node.until("judged", |n| n.cli(&["check"]).0 == Some(0));
+    let daemon = node.daemon();
+    daemon.signal(Signal::SIGSTOP).unwrap();
+    proc::wait_for_state(daemon.pid(), 'T', LONG).unwrap();
+    std::thread::sleep(Duration::from_secs(32));
+    daemon.signal(Signal::SIGCONT).unwrap();
+    daemon.signal(Signal::SIGHUP).unwrap();
+    daemon.wait_for_line("configuration in force", LONG).unwrap();
+    assert_eq!(node.core_pid(), core);
+    assert!(!node.daemon().stderr().contains("does not answer"));
+}
+
 #[test]
 fn a_worker_that_hangs_does_not_stop_watchdog_messages() {
     let mut node = Node::new();
