@@ -126,12 +126,12 @@ pub(super) static FLEET: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "Uncorrected ECC errors",
-                    description: "Over the lifetime of each GPU, where there are some.",
+                    description: "Since the driver was loaded (volatile) and over the lifetime of each GPU (aggregate), where there are some. AMD counts the volatile ones only, and those of data that no one has used yet as deferred.",
                     unit: "short",
                     kind: Kind::Table,
                     width: 24,
                     queries: &[(
-                        "gpu_ecc_errors_total{%n,kind=\"uncorrected\",scope=\"aggregate\"} > 0",
+                        "gpu_ecc_errors_total{%n,kind!=\"corrected\"} > 0",
                         "errors",
                     )],
                 },
