@@ -192,6 +192,7 @@ mod tests {
                 author: Author::None,
                 drain: Permission::Allowed,
                 undrain: Permission::Allowed,
+                maintenance: false,
                 comment: None,
                 controller_started: None,
                 gres: String::new(),

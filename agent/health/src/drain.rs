@@ -18,7 +18,7 @@ use change::{Change, ENDED};
 use late::Late;
 use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, MAINTENANCE, Reason};
 use timing::Timing;
-pub(super) use timing::lost;
+pub(super) use timing::{back_off, lost};
 
 /// The state of the own drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use super::drain::lost;
+use super::drain::{back_off, lost};
 use model::scheduler::mirror::MirrorSeen;
 use model::scheduler::{ActionId, NodeState, Outcome};
-
-/// A copy that was not written is tried again after this time.
-const RETRY: Duration = Duration::from_secs(300);
 
 /// The request in progress, and the node as it was last read. Nothing of it is stored: the scheduler shows the copy.
 #[derive(Debug, Default)]
@@ -15,6 +12,7 @@ pub(super) struct Mirroring {
     node: Option<NodeState>,
     act: Option<(ActionId, Duration)>,
     retry_at: Option<Duration>,
+    failures: u32,
 }
 
 impl Mirroring {
@@ -33,7 +31,7 @@ impl Mirroring {
             .take_if(|(_, sent)| sent.saturating_add(lost(patience)) <= now)
             .is_some()
         {
-            self.retry_at = Some(now.saturating_add(RETRY));
+            self.retry(now);
         }
         self.retry_at.take_if(|at| *at <= now);
         self.node
@@ -49,9 +47,20 @@ impl Mirroring {
     /// Its outcome.
     pub(super) fn done(&mut self, now: Duration, id: ActionId, outcome: &Outcome) {
         let is_own = self.act.take_if(|(sent, _)| *sent == id).is_some();
-        if is_own && !matches!(outcome, Outcome::Done(_) | Outcome::Already(_)) {
-            self.retry_at = Some(now.saturating_add(RETRY));
+        if !is_own {
+            return;
         }
+        if matches!(outcome, Outcome::Done(_) | Outcome::Already(_)) {
+            self.failures = 0;
+        } else {
+            self.retry(now);
+        }
+    }
+
+    /// A copy that is behind the record may let another boot lift what needs a person: it is tried again as soon as a drain.
+    fn retry(&mut self, now: Duration) {
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now.saturating_add(back_off(self.failures)));
     }
 
     /// The time of the next step.

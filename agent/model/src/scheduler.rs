@@ -58,8 +58,6 @@ pub fn patience(timeout: Duration) -> Duration {
         .saturating_add(Duration::from_secs(10))
 }
 
-/// The word of [`Permission::Withheld`] for a node in maintenance.
-pub const MAINTENANCE: &str = "maint";
 /// The word of [`Permission::Withheld`] for a state that the scheduler names with words that are not known.
 pub const UNKNOWN_STATE: &str = "unknown_state";
 
@@ -78,6 +76,8 @@ pub struct NodeState {
     pub drain: Permission,
     /// Whether the drain of the incident that the reason names may be lifted; see [`NodeState::undrain`].
     pub undrain: Permission,
+    /// Whether it is in a maintenance, whatever else it is in.
+    pub maintenance: bool,
     /// The comment.
     pub comment: Option<String>,
     /// The start of the scheduler's controller, in seconds since the epoch by its clock. Read only where a drain that

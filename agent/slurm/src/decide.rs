@@ -1,6 +1,6 @@
 //! Which write each node state allows. The whole table: `fixtures/scontrol/state-table.txt`.
 
-use model::scheduler::{Author, IncidentId, MAINTENANCE, Permission, Reason, UNKNOWN_STATE};
+use model::scheduler::{Author, IncidentId, Permission, Reason, UNKNOWN_STATE};
 
 use super::state::{Base, Flag, Node};
 use super::texts::author;
@@ -13,7 +13,7 @@ const WITHHELD: &[(Flag, &str)] = &[
     (Flag::PowerDown, "power_down"),
     (Flag::PowerUp, "power_up"),
     (Flag::PowerDrain, "power_drain"),
-    (Flag::Maint, MAINTENANCE),
+    (Flag::Maint, "maint"),
     (Flag::RebootRequested, "reboot_requested"),
     (Flag::RebootIssued, "reboot_issued"),
     (Flag::InvalidReg, "invalid_reg"),
@@ -24,7 +24,7 @@ const WITHHELD: &[(Flag, &str)] = &[
 /// May DRAIN be set with our reason?
 pub fn drain(state: &Node) -> Permission {
     match drain_in_maintenance(state) {
-        Permission::Allowed if state.has(Flag::Maint) => Permission::Withheld(MAINTENANCE.into()),
+        Permission::Allowed if state.has(Flag::Maint) => Permission::Withheld("maint".into()),
         other => other,
     }
 }
@@ -41,7 +41,7 @@ pub fn drain_in_maintenance(state: &Node) -> Permission {
     if state.has(Flag::Drain) && matches!(author, Author::Ours(_)) {
         return Permission::Already;
     }
-    if let Some(withheld) = withheld(state, true) {
+    if let Some(withheld) = withheld(state, &[Flag::Maint]) {
         return withheld;
     }
     match author {
@@ -70,7 +70,7 @@ pub fn undrain(state: &Node) -> Permission {
         Author::Ours(_) | Author::Scheduler => {}
         Author::Foreign | Author::None => return Permission::Foreign,
     }
-    if let Some(withheld) = withheld(state, false) {
+    if let Some(withheld) = withheld(state, &[]) {
         return withheld;
     }
     // UNDRAIN makes a DOWN node register again, which can put it back into service.
@@ -86,15 +86,16 @@ pub fn comment(state: &Node, text: &Reason) -> Permission {
         Some(old) if old == text.as_str() => Permission::Already,
         Some(old) if !old.starts_with("nodewarden:") || old.contains('\n') => Permission::Foreign,
         _ => unknown(state)
-            .or_else(|| withheld(state, false))
+            .or_else(|| withheld(state, &[]))
             .unwrap_or(Permission::Allowed),
     }
 }
 
-/// May the copy of the own drain's record be written? It is no part of what a maintenance changes.
+/// May the copy of the own drain's record be written? It is no part of what a maintenance or a reboot changes, and right before
+/// a boot it must be true.
 pub fn mirror(state: &Node) -> Permission {
     unknown(state)
-        .or_else(|| withheld(state, true))
+        .or_else(|| withheld(state, &[Flag::Maint, Flag::RebootRequested, Flag::RebootIssued]))
         .unwrap_or(Permission::Allowed)
 }
 
@@ -104,7 +105,7 @@ pub fn uncomment(state: &Node, id: &IncidentId) -> Permission {
         None => Permission::Already,
         Some(old) => match super::texts::incident_of(old) {
             Some(found) if found == id.0 => unknown(state)
-                .or_else(|| withheld(state, false))
+                .or_else(|| withheld(state, &[]))
                 .unwrap_or(Permission::Allowed),
             // Another incident's comment has taken its place.
             Some(_) => Permission::Already,
@@ -117,13 +118,14 @@ fn unknown(state: &Node) -> Option<Permission> {
     (!state.unknown_words.is_empty()).then_some(Permission::Withheld(UNKNOWN_STATE.into()))
 }
 
-fn withheld(state: &Node, in_maintenance: bool) -> Option<Permission> {
+/// What forbids a write, except these flags.
+fn withheld(state: &Node, except: &[Flag]) -> Option<Permission> {
     if state.base == Base::Future {
         return Some(Permission::Withheld("future".into()));
     }
     WITHHELD
         .iter()
-        .find(|(flag, _)| state.has(*flag) && !(in_maintenance && *flag == Flag::Maint))
+        .find(|(flag, _)| state.has(*flag) && !except.contains(flag))
         .map(|(_, word)| Permission::Withheld((*word).into()))
 }
 

@@ -17,6 +17,7 @@ pub fn describe(node: &Node) -> NodeState {
         author: author(node),
         drain: decide::drain(node),
         undrain: decide::undrain(node),
+        maintenance: node.has(Flag::Maint),
         comment: node.comment.clone(),
         controller_started: None,
         gres: node.gres.clone(),

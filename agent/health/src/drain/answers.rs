@@ -52,6 +52,7 @@ impl Drain {
                 self.to(State::Withheld, word.as_ref(), now);
             }
             Outcome::Foreign(node) => {
+                self.saw_maintenance(node, now);
                 self.timing.foreign_drain = node.is_drained();
                 self.to(State::Foreign, foreign(node), now);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::scheduler::{HeldBy, MAINTENANCE, NodeState, Permission};
+use model::scheduler::{HeldBy, NodeState};
 
 use super::super::Now;
 use super::Drain;
@@ -15,7 +15,7 @@ pub(in super::super) const JUDGED_AT_MOST: Duration = Duration::from_secs(600);
 impl Drain {
     /// The node was read: whether it is in maintenance.
     pub(super) fn saw_maintenance(&mut self, node: &NodeState, now: Now) {
-        let is_in = matches!(&node.drain, Permission::Withheld(word) if word == MAINTENANCE);
+        let is_in = node.maintenance;
         self.dirty |= self.maintained != is_in;
         if std::mem::replace(&mut self.maintained, is_in) && !is_in {
             self.timing.maintenance_ended = Some(now.boottime);

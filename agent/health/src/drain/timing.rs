@@ -83,7 +83,8 @@ pub(in super::super) fn lost(patience: Duration) -> Duration {
     patience.saturating_mul(2).saturating_add(Duration::from_secs(20))
 }
 
-fn back_off(failures: u32) -> Duration {
+/// The time until the next attempt after so many failures in a row.
+pub(in super::super) fn back_off(failures: u32) -> Duration {
     BACK_OFF_MIN
         .saturating_mul(1 << failures.saturating_sub(1).min(10))
         .min(BACK_OFF_MAX)

@@ -117,6 +117,9 @@ impl Engine {
         let held = self.book.open().any(|i| i.behind);
         match (behind, held) {
             (false, _) => "",
+            (true, true) if self.state.drain.unverified => {
+                "; other incidents hold the drain, and when they end it is lifted by an operator: a fault behind it was to be verified"
+            }
             (true, true) => "; other incidents hold the drain",
             (true, false) if !self.policy.site.settings.scheduler.undrain => {
                 "; the drain stays, because slurm.undrain is false"

@@ -160,6 +160,32 @@ fn an_event_of_a_maintenance_that_no_remedy_followed_drains_1_min_after_its_end_
     assert_eq!(sim.slurm.drains, 1);
 }
 
+/// A person's drain beside a maintenance is the usual way to have one.
+#[test]
+fn an_event_of_a_maintenance_is_not_drained_sooner_where_a_person_drained_too() {
+    for is_first in [true, false] {
+        let mut sim = Sim::new(Mode::Drain);
+        if is_first {
+            sim.slurm.admin_drains("firmware update");
+        }
+        sim.slurm.flags.insert(Flag::Maint);
+        sim.pass(60);
+        sim.xid(119);
+        sim.pass(60);
+        if !is_first {
+            sim.slurm.admin_drains("firmware update");
+        }
+        sim.pass(600);
+        assert_eq!(sim.drain_state(), "foreign");
+        sim.slurm.flags.remove(&Flag::Maint);
+        sim.slurm.admin_resumes();
+        sim.pass(50);
+        assert_eq!(sim.slurm.drains, 0, "{is_first}");
+        sim.pass(60);
+        assert_eq!(sim.slurm.drains, 1, "{is_first}");
+    }
+}
+
 /// The minute of judgement is not over with the daemon.
 #[test]
 fn an_event_of_a_maintenance_is_not_drained_sooner_after_a_restart() {

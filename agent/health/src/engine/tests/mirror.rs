@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use collectors::event::Recovery;
 
+use slurm::state::Flag;
+
 use super::sim::*;
 use crate::{Mode, OrderVerb};
 
@@ -227,16 +229,34 @@ fn without_a_copy_a_lost_state_directory_allows_no_automatic_lift_for_a_day_or_u
 }
 
 #[test]
-fn a_copy_that_cannot_be_written_is_tried_again_every_5_min() {
-    let mut sim = Sim::new(Mode::Drain);
-    sim.xid(119);
-    sim.slurm.extra = None;
+fn a_copy_that_cannot_be_written_is_tried_again_after_2_s_then_later_and_later_up_to_5_min() {
+    let mut sim = drained();
+    // Its fault is lifted by a person only, so another boot must not find the old copy.
     sim.slurm.trouble = vec![Trouble::Failed; 3].into();
+    sim.xid(79);
+    sim.pass(30);
+    assert_eq!(copy(&sim)["drain"]["reboot"], false);
+    boots_without_a_disk(&mut sim);
+    assert!(sim.slurm.is_drained());
+    let mut sim = drained();
+    sim.slurm.trouble = vec![Trouble::Failed; 100].into();
+    sim.xid(79);
     let acts = sim.acts;
-    // Nothing shows that it is gone before the next look.
-    sim.pass(1500);
-    assert!((4..=6).contains(&(sim.acts - acts)), "{}", sim.acts - acts);
-    assert!(copy(&sim)["drain"].is_object());
+    sim.pass(3600);
+    assert!((15..=20).contains(&(sim.acts - acts)), "{}", sim.acts - acts);
+}
+
+/// A reboot is certain: what another boot finds must be true.
+#[test]
+fn a_copy_is_corrected_while_a_reboot_is_requested() {
+    let mut sim = drained();
+    sim.slurm.flags.insert(Flag::RebootRequested);
+    sim.xid(79);
+    sim.pass(15);
+    assert_eq!(copy(&sim)["drain"]["reboot"], false);
+    sim.slurm.flags.remove(&Flag::RebootRequested);
+    boots_without_a_disk(&mut sim);
+    assert!(sim.slurm.is_drained());
 }
 
 /// The copy proves the drain, but a lift that is in no record could be repeated after a restart.
