@@ -57,9 +57,12 @@ const DEFAULT: &[(&str, &str)] = &[
     ("DCGM_FI_PROF_PCIE_RX_BYTES", "gauge"),
 ];
 
-/// Reads the GPUs twice, with a sampling period in between.
-fn devices(scenario: &str, at: Duration) -> Vec<DeviceState> {
+/// Reads the GPUs twice, with a sampling period in between. With a recording, beside its PCI bus.
+fn devices(scenario: &str, case: Option<&Path>, at: Duration) -> Vec<DeviceState> {
     let dir = tempfile::tempdir().unwrap();
+    if let Some(case) = case {
+        testkit::tree::unpack(case, dir.path()).unwrap();
+    }
     let driver = FakeNvml::install_text(dir.path(), scenario).unwrap();
     let settings = nvidia::SPEC
         .settings(&format!("library = {:?}", driver.library()))
@@ -110,11 +113,15 @@ fn scenario(case: &Path) -> String {
 }
 
 fn page_of(scenario: &str) -> String {
+    page_beside(scenario, None)
+}
+
+fn page_beside(scenario: &str, case: Option<&Path>) -> String {
     let at = Duration::from_secs(1000);
     let mut snapshot = Snapshot::empty(at);
     let collector = snapshot.collector_mut("nvidia").unwrap();
     collector.presence = Presence::Open;
-    collector.devices = devices(scenario, at);
+    collector.devices = devices(scenario, case, at);
     let mut view = view();
     let gpu = "GPU-00000000-0000-4000-8000-000000000102".to_owned();
     let codes = view.ledger.xids.entry(gpu).or_default();
@@ -176,6 +183,20 @@ fn eight_h100s_have_dcgm_exporters_default_metrics() {
         assert!(found.lines().any(|l| l == line), "{line}\n{found}");
     }
     is_expected(&case, &found);
+}
+
+/// Sites count GPUs by this metric.
+#[test]
+fn a_gpu_that_the_driver_refuses_has_no_series_of_the_last_xid() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/refused");
+    let found = page_beside(&scenario(&case), Some(&case));
+    let lines = found.lines().filter(|l| l.starts_with("DCGM_FI_DEV_XID_ERRORS{"));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].contains("{gpu=\"0\",") && lines[0].ends_with(" 0"),
+        "{lines:?}"
+    );
 }
 
 /// The driver calls the registration completed; its return code is NVML_ERROR_TIMEOUT.

@@ -62,13 +62,14 @@ pub(super) fn render(page: &Page, w: &mut Writer<'_>) {
     }
 }
 
-/// Appends the last Xid of each GPU.
+/// Appends the last Xid of each GPU. One that the driver refuses has no index, and no series without an Xid: sites count GPUs by them.
 fn last_xids(page: &Page, w: &mut Writer<'_>) {
-    let rows = joined::gpus(&page.snapshot, &DCGM_INFO).map(|gpu| {
-        let last = gpu.label("gpu").and_then(|gpu| page.view.ledger.last_xid(gpu));
-        let code = last.unwrap_or(0);
+    let rows = joined::gpus(&page.snapshot, &DCGM_INFO).filter_map(|gpu| {
+        let last = page.view.ledger.last_xid(gpu.label("gpu")?);
+        let is_listed = gpu.label("index").is_some_and(|index| !index.is_empty());
+        let code = last.or(is_listed.then_some(0))?;
         let labels = vec![("err_code", code.to_string()), ("err_msg", message(code))];
-        (gpu, labels, Value::U64(u64::from(code)))
+        Some((gpu, labels, Value::U64(u64::from(code))))
     });
     joined::family(&LAST_XID, &DCGM_LABELS, rows, w);
 }

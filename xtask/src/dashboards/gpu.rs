@@ -130,10 +130,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Table,
                     width: 24,
-                    queries: &[(
-                        "gpu_ecc_errors_total{%n,kind!=\"corrected\"} > 0",
-                        "errors",
-                    )],
+                    queries: &[("gpu_ecc_errors_total{%n,kind!=\"corrected\"} > 0", "errors")],
                 },
                 Panel {
                     title: "Waiting for a reset",
