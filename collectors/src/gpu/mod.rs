@@ -7,3 +7,4 @@
 pub(crate) mod identity;
 pub mod metrics;
 pub(crate) mod process;
+pub mod recovery;

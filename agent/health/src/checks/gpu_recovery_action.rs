@@ -1,7 +1,7 @@
 //! Check `gpu-recovery-action`: the recovery action that the driver requests for a GPU.
 
 use collectors::SubjectKind;
-use collectors::gpu::metrics as m;
+use collectors::gpu::{metrics as m, recovery};
 
 use super::gpu::{Opinion, each, found, line};
 use super::{Check, Looks, May, Scope, Version};
@@ -17,7 +17,7 @@ pub static CHECK: Check = Check {
     fires_when: "The driver requests a reset, a reboot or a drain of the GPU. Recovery of the IMEX domain: shown, never drains.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the driver does not request this action.",
-    ignored_when: "Actions that this release does not know.",
+    ignored_when: "Actions that this release does not know, and action 5 of drivers that do not define it (before R580, R590 to R594).",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
@@ -27,7 +27,8 @@ pub static CHECK: Check = Check {
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &CHECK, &USUAL, |gpu| {
-        let action = gpu.value(&m::RECOVERY_ACTION);
+        let number = gpu.value(&m::RECOVERY_ACTION);
+        let action = number.and_then(|number| recovery::action(number, gpu.driver().unwrap_or_default()));
         // Separate conditions, so that a stronger action is a new finding.
         [
             ("", Kind::Reset),

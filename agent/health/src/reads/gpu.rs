@@ -98,6 +98,11 @@ impl Gpu<'_> {
         self.one(&m::INFO)?.label("architecture")
     }
 
+    /// The version of its driver.
+    pub fn driver(&self) -> Option<&str> {
+        self.one(&m::INFO)?.label("driver")
+    }
+
     /// Whether it retires pages in place of rows, and has no threshold for errors of its SRAM: before Ampere.
     fn remaps_no_rows(&self) -> bool {
         let old = ["kepler", "maxwell", "pascal", "volta", "turing"];

@@ -1,6 +1,6 @@
 //! The GPUs as shown by `nodewarden status`: one line each.
 
-use collectors::gpu::metrics as m;
+use collectors::gpu::{metrics as m, recovery};
 use collectors::{Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
@@ -102,19 +102,13 @@ fn trouble(device: &DeviceState, told: &DeviceValues<'_>, up: Option<bool>, view
         None if device.late.is_some() => trouble.push("no answer".to_owned()),
         None => trouble.push("not read".to_owned()),
     }
-    let action = told.sum(&m::RECOVERY_ACTION).unwrap_or(0.0);
-    let actions = [
-        (1.0, "reset"),
-        (2.0, "reboot"),
-        (3.0, "drain peers"),
-        (4.0, "drain, reset"),
-        (5.0, "recover IMEX"),
-        (6.0, "reset bus"),
-        (7.0, "reboot"),
-    ];
-    if let Some((_, word)) = actions.iter().find(|(number, _)| *number == action) {
-        trouble.push(format!("wants {word}"));
-    }
+    let driver = told.label(&m::INFO, "driver").unwrap_or_default();
+    let action = told.sum(&m::RECOVERY_ACTION);
+    trouble.extend(
+        action
+            .and_then(|number| wanted(number, &driver))
+            .map(|word| format!("wants {word}")),
+    );
     if told.is(&m::ROW_REMAP_FAILURE) {
         trouble.push("remap failed".to_owned());
     } else if told.is(&m::ROW_REMAP_PENDING) {
@@ -135,6 +129,24 @@ fn trouble(device: &DeviceState, told: &DeviceValues<'_>, up: Option<bool>, view
     trouble
 }
 
+/// The recovery action that the driver requests, in a word.
+fn wanted(number: f64, driver: &str) -> Option<&'static str> {
+    let action = recovery::action(number, driver)?;
+    let actions = [
+        (1.0, "reset"),
+        (2.0, "reboot"),
+        (3.0, "drain peers"),
+        (4.0, "drain, reset"),
+        (5.0, "recover IMEX"),
+        (6.0, "reset bus"),
+        (7.0, "reboot"),
+    ];
+    actions
+        .iter()
+        .find(|(number, _)| *number == action)
+        .map(|(_, word)| *word)
+}
+
 /// The Xid that names the open incident of a GPU, or the last one since the boot and its last reset.
 fn xid_of(gpu: &str, view: &View) -> Option<String> {
     let mut open = view.incidents.iter().filter(|i| i.closed.is_none());
@@ -152,6 +164,14 @@ fn xid_of(gpu: &str, view: &View) -> Option<String> {
 mod tests {
     use super::*;
     use crate::own::sample;
+
+    #[test]
+    fn the_word_of_a_recovery_action_is_that_of_the_driver_s_release() {
+        assert_eq!(wanted(5.0, "580.95.05"), Some("reset bus"));
+        assert_eq!(wanted(5.0, "595.45.04"), Some("recover IMEX"));
+        assert_eq!(wanted(5.0, "590.48.01"), None);
+        assert_eq!(wanted(1.0, "580.95.05"), Some("reset"));
+    }
 
     #[test]
     fn the_xid_of_the_open_incident_is_shown_and_not_a_later_one() {

@@ -18,7 +18,7 @@ metrics! {
     ALL_ERRORS;
     RECOVERY_ACTION "gpu_recovery_action" Gauge None Core GPU, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
         [gauge("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION").same()]
-        "Recovery action requested by the driver: 0 none, 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX, 6 reset the bus, 7 reboot the system.";
+        "Recovery action requested by the driver: 0 none, 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX (R580: reset the bus), 6 reset the bus, 7 reboot the system.";
     ECC_MODE "gpu_ecc_mode" Gauge None Core GPU, "nvmlDeviceGetEccMode; ras/features",
         [gauge("DCGM_FI_DEV_ECC_CURRENT").same()]
         "Current ECC mode of a GPU: 1 enabled, 0 disabled.";

@@ -232,7 +232,7 @@ keys! {
     InforomPower "inforom.power" "version (text)";
     InforomChecksum "inforom.checksum" "of the configuration";
     InforomValid "inforom.valid" "0 or 1";
-    RecoveryAction "recovery_action" "0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset";
+    RecoveryAction "recovery_action" "0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, 5 by release";
     NvlinkLinks "nvlink.links" "number of links";
     GpmSupported "gpm.supported" "0 or 1";
     GpmStreaming "gpm.streaming" "0 or 1";

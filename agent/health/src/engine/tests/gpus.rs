@@ -16,10 +16,14 @@ pub(super) type Series = (&'static Metric, Vec<&'static str>, u64);
 
 pub(super) const NAME: &str = "GPU-1";
 
+/// The identity of the GPU at the first address.
+fn identity(driver: &'static str) -> Vec<&'static str> {
+    vec!["nvidia", "H100", GPU, "0", "0", "", "", "", driver, "hopper"]
+}
+
 /// A healthy GPU at the first address.
 pub(super) fn well() -> Vec<Series> {
-    let info = vec!["nvidia", "H100", GPU, "0", "0", "", "", "", "580", "hopper"];
-    vec![(&m::UP, vec![], 1), (&m::INFO, info, 1)]
+    vec![(&m::UP, vec![], 1), (&m::INFO, identity("580"), 1)]
 }
 
 pub(super) fn driven(series: Vec<Series>) -> Driven {
@@ -85,6 +89,13 @@ pub(super) fn cases() -> Vec<Case> {
         found,
         drains: true,
     };
+    // What the number 5 asks for depends on the driver's release.
+    let asks_5 = |driver, found, drains| Case {
+        bad: vec![(&m::RECOVERY_ACTION, vec![], 5), (&m::INFO, identity(driver), 1)],
+        good: vec![(&m::RECOVERY_ACTION, vec![], 0)],
+        found,
+        drains,
+    };
     vec![
         down("lost", "down: lost"),
         down("reset_required", "down: reset_required"),
@@ -99,14 +110,8 @@ pub(super) fn cases() -> Vec<Case> {
             "driver wants a drain and a reset",
             true,
         ),
-        one(
-            &m::RECOVERY_ACTION,
-            &[],
-            5,
-            0,
-            "driver wants the IMEX domain recovered",
-            false,
-        ),
+        asks_5("580.95.05", "driver wants a bus reset", true),
+        asks_5("595.45.04", "driver wants the IMEX domain recovered", false),
         one(&m::ROW_REMAP_PENDING, &[], 1, 0, "row remap pending", true),
         one(&m::ROW_REMAP_FAILURE, &[], 1, 0, "row remap failed", true),
         one(
@@ -247,6 +252,11 @@ fn a_driver_that_is_gone_says_nothing_about_its_gpus() {
 fn an_unknown_recovery_action_is_no_finding() {
     let mut sim = node(Mode::Drain, vec![driven(well())]);
     show(&mut sim, vec![(&m::RECOVERY_ACTION, vec![], 99)]);
+    sim.pass(600);
+    assert!(sim.incidents().is_empty());
+    // R590 defines no action 5.
+    let info = (&m::INFO, identity("590.48.01"), 1);
+    show(&mut sim, vec![(&m::RECOVERY_ACTION, vec![], 5), info]);
     sim.pass(600);
     assert!(sim.incidents().is_empty());
 }
