@@ -1,10 +1,10 @@
 //! The daemon's configuration keys, and what each part reads from them. The keys of collectors are beside each collector.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::host::mounts;
-use collectors::settings::{Kind, duration, nearest, size};
+use collectors::settings::{Key, Kind, duration, nearest, size};
 use collectors::slurm::settings::{NODE_NAME, labels as job_labels};
 use collectors::{Error, PciAddress, Settings, Tier, rdma};
 
@@ -77,6 +77,24 @@ fn write_fits_slot(set: &Settings) -> Result<(), Error> {
             duration::show(window / 8)
         ))),
         _ => Ok(()),
+    }
+}
+
+/// The addresses of a key.
+fn addresses(set: &Settings, key: &Key) -> Result<Vec<PciAddress>, Error> {
+    let texts: Vec<String> = set.get(key)?;
+    Ok(texts.iter().filter_map(|text| PciAddress::parse(text)).collect())
+}
+
+/// A repeated address stands where another device was meant, which no check would miss.
+fn each_once(set: &Settings, key: &Key) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    match addresses(set, key)?.into_iter().find(|a| !seen.insert(a.clone())) {
+        Some(address) => Err(Error::Settings(format!(
+            "{}: found {:?} twice, expected each address once",
+            key.name, address.0
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -168,7 +186,8 @@ collectors::keys! {
         "Only checks of this version or earlier may drain; checks of later versions observe. Not set: 0.1.0.";
     SETTLE = "health.settle": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
         "Findings on one subject within this time are one incident. It never delays a drain.";
-    GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]", since "0.1.0",
+    GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]",
+        rule |set| each_once(set, &GPU_ADDRESSES), since "0.1.0",
         "PCI addresses of the GPUs that must exist. Empty: no per-address check.";
     XIDS = "health.xids": Kind::Path, example "\"/etc/nodewarden/xids.toml\"", since "0.1.0",
         "File whose rows replace rows of the built-in table of Xids. An example is in\n/usr/share/doc/nodewarden/examples.";
@@ -181,7 +200,8 @@ collectors::keys! {
     RDMA_ADDRESSES = "health.rdma.addresses": Kind::List { what: "an array of PCI addresses", of: &Kind::Text {
             what: "a PCI address such as \"0000:19:00.0\"",
             fits: |text| PciAddress::parse(text).is_some(),
-        }, empty: true }, default "[]", example "[\"0000:19:00.0\"]", since "0.1.0",
+        }, empty: true }, default "[]", example "[\"0000:19:00.0\"]",
+        rule |set| each_once(set, &RDMA_ADDRESSES), since "0.1.0",
         "PCI addresses of the RDMA adapters that must exist. Empty: those seen since boot.";
     RDMA_PORTS = "health.rdma.ports": rdma::NAMES, default "[]", example "[\"mlx5_*\"]", since "0.1.0",
         "Devices or ports that checks of RDMA judge, with the wildcards * and ?. Empty: all.";
@@ -311,10 +331,6 @@ fn expect(set: &Settings) -> Result<health::settings::Expect, Error> {
 impl Config {
     /// The settings of each part; those of collectors stay as they are.
     pub(super) fn of(set: &Settings, collectors: Settings) -> Result<Self, Error> {
-        let addresses = |key| -> Result<Vec<PciAddress>, Error> {
-            let texts: Vec<String> = set.get(key)?;
-            Ok(texts.iter().filter_map(|text| PciAddress::parse(text)).collect())
-        };
         let priorities = |key| -> Result<Option<Vec<u64>>, Error> {
             let mut found: Option<Vec<u64>> = set.find(key)?;
             if let Some(found) = &mut found {
@@ -337,12 +353,12 @@ impl Config {
                 baseline: set.find(&BASELINE)?,
                 settle: set.duration(&SETTLE)?,
                 maintenance: set.get(&MAINTENANCE)?,
-                gpu_addresses: addresses(&GPU_ADDRESSES)?,
+                gpu_addresses: addresses(set, &GPU_ADDRESSES)?,
                 rdma: health::settings::Rdma {
                     ports: set.get(&RDMA_PORTS)?,
                     exclude: set.get(&RDMA_EXCLUDE)?,
                     storage: set.get(&RDMA_STORAGE)?,
-                    addresses: addresses(&RDMA_ADDRESSES)?,
+                    addresses: addresses(set, &RDMA_ADDRESSES)?,
                     pfc: priorities(&PFC)?,
                     trust: set.find(&TRUST)?,
                     ecn: priorities(&ECN)?,

@@ -207,6 +207,20 @@ fn a_profile_of_rdma_is_checked_key_by_key() {
 }
 
 #[test]
+fn an_address_twice_is_a_fault_however_it_is_written() {
+    let lists = "gpu_addresses = [\"1b:00.0\", \"3b:00.0\", \"0000:1B:00.0\"]\n\
+                 [health.rdma]\naddresses = [\"19:00.0\", \"19:00.0\"]\n";
+    let files = Files::new(&[("n.toml", &format!("[health]\n{lists}"))]);
+    assert_eq!(
+        files.problems(&[]),
+        [
+            "n.toml:2:17: health.gpu_addresses: found \"0000:1b:00.0\" twice, expected each address once",
+            "n.toml:4:13: health.rdma.addresses: found \"0000:19:00.0\" twice, expected each address once",
+        ]
+    );
+}
+
+#[test]
 fn syntax_errors_do_not_hide_what_is_wrong_elsewhere() {
     let files = Files::new(&[("n.toml", "[health]\nmode = drain\nsettle = 5\n[[\n")]);
     let problems = files.problems(&[]);
