@@ -62,6 +62,8 @@ pub struct Engine {
     has_proven: bool,
     sight: Sight,
     log: Log,
+    /// `health.rdma.ports` names none of the ports of the last snapshot.
+    names_no_port: bool,
     /// Slurm's Gres, of the last reading of the node.
     gres: Option<String>,
     /// The ports nearest to each GPU, of the last snapshot.
@@ -126,6 +128,7 @@ impl Engine {
             has_proven: false,
             sight: Sight::default(),
             log: Log::new(now.boottime),
+            names_no_port: false,
             gres: None,
             affinity: Vec::new(),
             timeline: Timeline::default(),
@@ -159,6 +162,7 @@ impl Engine {
     pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Effect> {
         self.begin(now);
         self.policy = policy;
+        self.names_no_port = false;
         self.flush()
     }
 
@@ -246,6 +250,11 @@ impl Engine {
     /// The last processed event of each collector, by its name: the position of its watcher.
     pub fn cursors(&self) -> &BTreeMap<String, Cursor> {
         &self.state.cursors
+    }
+
+    /// `health.rdma.ports` names none of the node's RDMA ports: no check judges one, and no incident of one ends.
+    pub const fn names_no_port(&self) -> bool {
+        self.names_no_port
     }
 
     /// Checks whose state in the record is unusable, and why. Those started empty.

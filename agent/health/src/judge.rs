@@ -43,6 +43,8 @@ pub struct Judge<'a> {
     pub since_start: Duration,
     /// The kernel log has been read to its end, or the wait for it has timed out.
     pub log_is_read: bool,
+    /// `health.rdma.ports` names none of the node's ports.
+    pub names_no_port: bool,
     /// The reading of the PCI bus is new: two snapshots may hold the same.
     pub bus_is_new: bool,
     /// The conditions of the check that are bad.

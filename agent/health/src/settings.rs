@@ -180,7 +180,12 @@ pub struct Rdma {
 impl Rdma {
     /// Whether checks judge that port (`mlx5_0/1`).
     pub fn is_about(&self, port: &str) -> bool {
-        (self.ports.is_empty() || names(&self.ports, port)) && !names(&self.exclude, port)
+        self.lists(port) && !names(&self.exclude, port)
+    }
+
+    /// Whether `ports` selects that port.
+    pub fn lists(&self, port: &str) -> bool {
+        self.ports.is_empty() || names(&self.ports, port)
     }
 
     /// Whether that port is of the storage fabric.

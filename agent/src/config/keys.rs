@@ -204,7 +204,8 @@ collectors::keys! {
         rule |set| each_once(set, &RDMA_ADDRESSES), since "0.1.0",
         "PCI addresses of the RDMA adapters that must exist. Empty: those seen since boot.";
     RDMA_PORTS = "health.rdma.ports": rdma::NAMES, default "[]", example "[\"mlx5_*\"]", since "0.1.0",
-        "Devices or ports that checks of RDMA judge, with the wildcards * and ?. Empty: all.";
+        "Devices or ports that checks of RDMA judge, with the wildcards * and ?. Empty: all. While the node has no port of such a\n\
+         name, the log has a warning, and incidents of ports stay open.";
     RDMA_EXCLUDE = "health.rdma.exclude": rdma::NAMES, default "[]", example "[\"mlx5_4\", \"mlx5_5/2\"]", since "0.1.0",
         "Devices or ports that no check of RDMA judges. Their series are still served.";
     RDMA_STORAGE = "health.rdma.storage": rdma::NAMES, default "[]", example "[\"mlx5_4\", \"mlx5_5/2\"]", since "0.1.0",

@@ -334,6 +334,7 @@ impl Daemon {
             EffectStep::Store(record) => sys::ignore(self.store.send(record)),
             EffectStep::Publish(verdict) => {
                 self.journal.verdict(&verdict);
+                self.journal.rdma(self.engine.names_no_port(), &self.facts.rdma);
                 // `check` compares with the running kernel's boot, not with the engine's.
                 let verdict = Verdict {
                     boot: self.boot.0.clone(),

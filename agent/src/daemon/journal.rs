@@ -1,12 +1,15 @@
-//! Log lines for operators: the verdict when it changes, and actions on the node.
+//! Log lines for operators: the verdict when it changes, what of the configuration has no effect, and actions on the node.
 
+use collectors::rdma::Pattern;
+use health::settings::Rdma;
 use health::verdict::{Health, Verdict};
 use model::scheduler::{Action, Outcome};
 
-/// Remembers the last logged verdict.
+/// Remembers what was logged last.
 #[derive(Debug, Default)]
 pub struct Journal {
     verdict: Option<(Health, String)>,
+    names_no_port: bool,
 }
 
 impl Journal {
@@ -24,6 +27,19 @@ impl Journal {
             Health::Unknown => tracing::warn!("unknown: {}", verdict.text),
         }
         self.verdict = Some(now);
+    }
+
+    /// Logs that `health.rdma.ports` names none of the node's ports, once for each configuration.
+    pub fn rdma(&mut self, names_no_port: bool, rdma: &Rdma) {
+        if names_no_port && !self.names_no_port {
+            let ports: Vec<String> = rdma.ports.iter().map(Pattern::to_string).collect();
+            tracing::warn!(
+                "health.rdma.ports: found {}, expected the name of an RDMA port of this node; no RDMA port is judged, and \
+                 incidents of ports stay open",
+                ports.join(", ")
+            );
+        }
+        self.names_no_port = names_no_port;
     }
 
     /// Logs a request to the parent.

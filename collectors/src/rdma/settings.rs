@@ -10,8 +10,15 @@ use crate::{Error, Settings};
 /// A name of a device or port, with wildcards.
 const NAME: Kind = Kind::Text {
     what: "a name such as \"mlx5_0\", \"mlx5_*\" or \"mlx5_4/2\"",
-    fits: |text| Pattern::try_from(text.to_owned()).is_ok(),
+    fits: |text| Pattern::try_from(text.to_owned()).is_ok() && names_port(text),
 };
+
+/// Whether it can match a device or one of its ports. NCCL and ibstat write `mlx5_4:2`, which would match nothing.
+fn names_port(pattern: &str) -> bool {
+    let (device, port) = pattern.split_once('/').unwrap_or((pattern, "*"));
+    let is_number = |c: char| c.is_ascii_digit() || "*?".contains(c);
+    !device.is_empty() && !device.contains(':') && !port.is_empty() && port.chars().all(is_number)
+}
 
 /// An array of such names.
 pub const NAMES: Kind = Kind::List {
@@ -237,6 +244,14 @@ mod tests {
             ("exclude = [\"\"]", "expected a name"),
             ("exclude_pci = [\"[0-9]\"]", "found string \"[0-9]\""),
             ("include = [\"mlx5 0\"]", "found string \"mlx5 0\""),
+            (
+                "include = [\"mlx5_0:1\"]",
+                "found string \"mlx5_0:1\", expected a name such as",
+            ),
+            ("exclude = [\"mlx5_0/1/2\"]", "found string \"mlx5_0/1/2\""),
+            ("exclude = [\"mlx5_0/\"]", "found string \"mlx5_0/\""),
+            ("exclude = [\"mlx5_0/a\"]", "found string \"mlx5_0/a\""),
+            ("exclude = [\"/1\"]", "found string \"/1\""),
             ("exclude = \"mlx5_0\"", "expected an array"),
             ("excludes = []", "excludes"),
         ] {

@@ -8,6 +8,7 @@ use collectors::rdma::metrics::{DEVICE_HW_COUNTER, HW_COUNTER};
 use collectors::{EventBody, PciAddress, Subject, SubjectKind};
 
 use super::growth::HOUR_MS;
+use super::rdma_scope::excluded;
 use super::{Check, Heard, May, Said, Scope, Version, Watch};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Reading, USUAL};
@@ -133,8 +134,8 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
         // A finding from the counter alone clears without the log.
         let all = state.faults.of_device(&pci.0, u64::MAX, judge.now_ms());
         let needs_log = !is_efa || !all.keys().all(|what| *what == UNANSWERED);
-        let reading = if !judge.site.settings.rdma.is_about(&name) {
-            Reading::Good
+        let reading = if let Some(excluded) = excluded(judge, &name) {
+            excluded
         } else if !times.is_empty() {
             Reading::Bad
         } else if counter_is_quiet && (!needs_log || watched.is_some_and(|w| w >= quiet)) {

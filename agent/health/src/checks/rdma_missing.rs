@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
+use super::rdma_scope::excluded;
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
@@ -68,15 +69,15 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
             None => {
                 let rdma = &judge.site.settings.rdma;
                 let configured = rdma.addresses.contains(&pci);
-                let is_excluded = role.as_ref().is_some_and(|role| !rdma.is_about(&role.name));
-                let reading = match reading(&slot, role.as_ref(), configured, settled) {
+                let excluded = role.as_ref().and_then(|role| excluded(judge, &role.name));
+                let reading = match (reading(&slot, role.as_ref(), configured, settled), excluded) {
                     // Two bonded ports are one device, on the first function.
-                    Reading::Bad if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
+                    (Reading::Bad, _) if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
                         Reading::Unknown
                     }
                     // The site named its address all the same.
-                    _ if is_excluded && !configured => Reading::Good,
-                    reading => reading,
+                    (reading, _) if configured => reading,
+                    (reading, excluded) => excluded.unwrap_or(reading),
                 };
                 (reading, judge.host.read_at.unwrap_or(judge.since_boot()))
             }

@@ -1,5 +1,5 @@
 //! `health.rdma.ports` and `exclude`: ports that the site excludes are healthy for every check of ports, so that what was
-//! found before ends.
+//! found before ends. While `ports` names none of the node's ports, they are unknown.
 
 use collectors::{Subject, SubjectKind};
 
@@ -7,6 +7,28 @@ use super::Check;
 use crate::condition::{Judged, Reading, USUAL, device_of};
 use crate::finding::Finding;
 use crate::judge::Judge;
+use crate::reads::known::Known;
+use crate::reads::port::Port;
+use crate::settings::Rdma;
+
+/// Whether `health.rdma.ports` names none of the ports of this node, now and before: a mistake, which must end no incident.
+pub(crate) fn names_none(rdma: &Rdma, ports: &[Port<'_>], known: &Known) -> bool {
+    let roles = known.roles.iter().map(|(_, role)| role);
+    let roles = roles.chain(known.adapters.iter().map(|(_, role)| role));
+    let names = ports.iter().map(|p| p.name.as_str());
+    let mut names = names.chain(roles.map(|role| role.name.as_str())).peekable();
+    names.peek().is_some() && !names.any(|name| rdma.lists(name))
+}
+
+/// The reading of a port or adapter of that name if the site excludes it.
+pub(crate) fn excluded(judge: &Judge<'_>, name: &str) -> Option<Reading> {
+    let reading = if judge.names_no_port {
+        Reading::Unknown
+    } else {
+        Reading::Good
+    };
+    (!judge.site.settings.rdma.is_about(name)).then_some(reading)
+}
 
 /// The results of a check with those of excluded ports as healthy. Its bad conditions of excluded ports, and of fabrics
 /// without a port that counts, are added.
@@ -18,6 +40,9 @@ pub(crate) fn limit<'a>(
     let rdma = &judge.site.settings.rdma;
     if check.subject != SubjectKind::RdmaPort {
         return judged;
+    }
+    if judge.names_no_port {
+        return Vec::new();
     }
     for one in &mut judged {
         if one.subject.kind == SubjectKind::RdmaPort && !rdma.is_about(&one.subject.name) {

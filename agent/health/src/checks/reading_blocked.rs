@@ -5,6 +5,7 @@ use std::time::Duration;
 use collectors::{Subject, SubjectKind};
 
 use super::blocked::{key, unlisted};
+use super::rdma_scope::excluded;
 use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::counts::Unchanged;
@@ -111,15 +112,15 @@ fn is_of_job(device: &DeviceState) -> bool {
 fn of_device<'a>(judge: &Judge<'a>, collector: &CollectorState, device: &DeviceState) -> Judged<'a> {
     let subject = device.subject.clone();
     let key = key(CHECK.id, collector.spec.name, &subject);
-    let rdma = &judge.site.settings.rdma;
-    let is_excluded = subject.kind == SubjectKind::RdmaPort && !rdma.is_about(&subject.name);
+    let is_port = subject.kind == SubjectKind::RdmaPort;
+    let excluded = excluded(judge, &subject.name).filter(|_| is_port);
     let late = device.late.as_ref();
     // Also the next reading may be late again: then its last one counts.
     let at = judge.snapshot.at;
     let has_answered = device.at > Duration::ZERO && at.saturating_sub(device.at) < LONG;
-    let reading = match late {
-        _ if is_excluded => Reading::Good,
-        Some(late) if age(judge, late) >= LONG => Reading::Bad,
+    let reading = match (excluded, late) {
+        (Some(excluded), _) => excluded,
+        (None, Some(late)) if age(judge, late) >= LONG => Reading::Bad,
         _ if has_answered => Reading::Good,
         _ => Reading::Unknown,
     };

@@ -30,6 +30,8 @@ impl Engine {
     ) {
         let keep = Cell::new(Keep::Same);
         let log_is_read = self.log.unfinished(self.now.boottime).is_none();
+        self.names_no_port =
+            rdma_scope::names_none(&self.policy.site.settings.rdma, ports, &self.state.known);
         let judge = |bad| Judge {
             snapshot,
             host,
@@ -44,6 +46,7 @@ impl Engine {
             now: self.now,
             since_start: self.now.boottime.saturating_sub(self.started),
             log_is_read,
+            names_no_port: self.names_no_port,
             bus_is_new,
             bad,
             keep: &keep,

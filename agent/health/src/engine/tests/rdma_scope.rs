@@ -140,3 +140,23 @@ fn what_was_found_on_most_ports_clears_when_the_site_excludes_all_of_them() {
         ["most InfiniBand ports of mlx5_core (storage) down together cleared"]
     );
 }
+
+#[test]
+fn ports_that_name_no_port_of_the_node_end_no_incident() {
+    let mut sim = node(Rdma::default());
+    sim.host.ports[3].down();
+    sim.pass(300);
+    assert!(sim.slurm.is_drained());
+    sim.config.rdma.ports = patterns(&["ib0", "mlx5_12"]);
+    sim.reload();
+    sim.pass(900);
+    assert!(sim.engine.names_no_port());
+    assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 open"]);
+    assert!(sim.slurm.is_drained());
+    // Another one is excluded on purpose.
+    sim.config.rdma.ports = patterns(&["mlx5_1"]);
+    sim.reload();
+    sim.pass(900);
+    assert!(!sim.engine.names_no_port());
+    assert_eq!(sim.incidents(), ["link down at 0000:13:00.0 cleared"]);
+}
