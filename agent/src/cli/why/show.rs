@@ -118,10 +118,12 @@ fn effect(i: &IncidentView, check: Option<&checks::Check>, drain: &DrainView) ->
     if !i.acts {
         return match check {
             Some(check) if check.may == May::ObserveOrDrain => {
-                format!(
-                    "shown and counted; changes the node only if health.checks.{} is set",
-                    check.id
-                )
+                let key = if checks::is_of_site(&i.check) {
+                    "mode of its [[health.command]]".to_owned()
+                } else {
+                    format!("health.checks.{}", check.id)
+                };
+                format!("shown and counted; changes the node only if {key} is set")
             }
             _ => "shown and counted; never drains the node, in any mode".to_owned(),
         };

@@ -111,6 +111,12 @@ fn what_it_does_depends_on_the_mode_and_on_our_drain() {
         text.contains("changes the node only if health.checks.kernel-crash is set"),
         "{text}"
     );
+    i.check = "site-disk".to_owned();
+    let text = shown(&i, &drain);
+    assert!(
+        text.contains("changes the node only if mode of its [[health.command]] is set"),
+        "{text}"
+    );
     (i.closed, i.state) = (Some(NOW), "cleared".to_owned());
     let text = shown(&i, &drain);
     assert!(
