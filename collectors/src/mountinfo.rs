@@ -11,12 +11,14 @@ use crate::sys::root;
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Folders of container runtimes: their mounts come and go with pods.
-static RUNTIMES: [&str; 8] = [
+static RUNTIMES: [&str; 10] = [
     "/var/lib/kubelet",
     "/var/lib/containerd",
     "/var/lib/containers",
     "/var/lib/docker",
+    "/var/lib/k0s/kubelet",
     "/var/lib/rancher",
+    "/var/snap/microk8s",
     "/run/containerd",
     "/run/docker",
     "/run/k3s",
@@ -25,6 +27,32 @@ static RUNTIMES: [&str; 8] = [
 /// Whether a path is one of the folders of container runtimes, or below one.
 pub(crate) fn is_of_containers(path: &str) -> bool {
     RUNTIMES.into_iter().any(|folder| is_within(path, folder))
+}
+
+/// Other paths of the folders of container runtimes, each with a slash at its end: where the folder, or one above it, is a bind
+/// mount of a folder of another disk, the kernel repeats each mount of a pod below that one. The other paths themselves are not
+/// of containers: they may be the only ones of their filesystem.
+pub(crate) fn others_of_containers(mounts: &[Mount<'_>]) -> Vec<String> {
+    let mut others = Vec::new();
+    for folder in RUNTIMES {
+        let above = mounts.iter().filter(|m| is_within(folder, m.point));
+        let Some(home) = above.max_by_key(|m| m.point.len()) else {
+            continue;
+        };
+        let inside = moved(folder, home.point, home.root);
+        let shown = mounts
+            .iter()
+            .filter(|m| m.device == home.device && is_within(&inside, m.root));
+        let paths = shown.map(|m| unescaped(&moved(&inside, m.root, m.point)) + "/");
+        others.extend(paths.filter(|path| path.trim_end_matches('/') != folder));
+    }
+    others
+}
+
+/// That path below `from`, as a path below `to`.
+fn moved(path: &str, from: &str, to: &str) -> String {
+    let rest = path.strip_prefix(from.trim_end_matches('/')).unwrap_or_default();
+    to.trim_end_matches('/').to_owned() + rest.trim_end_matches('/')
 }
 
 /// Whether a path is that folder, or below it.
@@ -170,6 +198,8 @@ pub(crate) fn unescaped(field: &str) -> String {
 /// For fuzzing.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
+    let others = others_of_containers(&mounts(&text).collect::<Vec<_>>());
+    assert!(others.iter().all(|path| path.ends_with('/')), "{others:?}");
     for mount in reachable(mounts(&text).collect()) {
         for field in [mount.root, mount.point, mount.source] {
             assert!(unescaped(field).len() <= field.len(), "{field:?}");
@@ -263,11 +293,38 @@ mod tests {
     fn a_folder_contains_what_is_below_it_and_not_its_neighbour() {
         assert!(
             is_of_containers("/var/lib/kubelet/pods/1/volumes/x")
+                && is_of_containers("/var/lib/k0s/kubelet/pods/1/volumes/x")
+                && is_of_containers("/var/snap/microk8s/common/var/lib/kubelet/pods/1/volumes/x")
                 && !is_of_containers("/var/lib/docker-data")
         );
         let own = "/scratch/old/";
         assert!(is_within("/scratch/old", own) && is_within("/scratch/old/a", own));
         assert!(!is_within("/scratch/older", own) && !is_within("/scratch", own));
+    }
+
+    /// As `setup-local-disks` of EKS binds it, and as Bottlerocket does with the folder above.
+    #[test]
+    fn a_runtime_folder_of_another_disk_has_a_second_path() {
+        let others = |text: &str| others_of_containers(&mounts(text).collect::<Vec<_>>());
+        let disk = "60 2 9:127 / /mnt/k8s-disks/0 rw shared:60 - xfs /dev/md127 rw\n";
+        let bind = "61 2 9:127 /kubelet /var/lib/kubelet rw shared:60 - xfs /dev/md127 rw\n";
+        assert_eq!(
+            others(&format!("{ROOT}{disk}{bind}")),
+            ["/mnt/k8s-disks/0/kubelet/"]
+        );
+        let part = disk.replace(" / /mnt/k8s-disks/0", " /kubelet/pods /srv/my\\040pods");
+        assert_eq!(others(&format!("{ROOT}{part}{bind}")), [""; 0]);
+        let above = disk.replace(" / /mnt/k8s-disks/0", " /kube /my\\040disk");
+        let bind = bind.replace(" /kubelet ", " /kube/let ");
+        assert_eq!(others(&format!("{ROOT}{above}{bind}")), ["/my disk/let/"]);
+        let var = "62 2 259:3 / /local rw - ext4 /dev/nvme1n1p1 rw\n63 2 259:3 /var /var rw - ext4 /dev/nvme1n1p1 rw\n";
+        let both = others(&format!("{ROOT}{var}"));
+        assert_eq!(both.first().map(String::as_str), Some("/local/var/lib/kubelet/"));
+        assert!(
+            both.iter().all(|path| path.starts_with("/local/var/")),
+            "{both:?}"
+        );
+        assert_eq!(others(ROOT), [""; 0]);
     }
 
     proptest! {

@@ -47,20 +47,24 @@ pub(super) fn name(point: &str) -> String {
     printable(point.as_bytes(), MAX_NAME)
 }
 
-/// The filesystems of interest: parallel and network ones first, those of users last, each in the order of mount points. `own` is
-/// the list of mounts of this process, which its sandbox may change.
+/// The filesystems of interest: the root, then parallel and network ones, those of users last, each in the order of mount points.
+/// `own` is the list of mounts of this process, which its sandbox may change.
 pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Filesystem> {
-    let reachable = |text| mountinfo::reachable(mountinfo::mounts(text).collect()).into_iter();
+    let reachable = |text| mountinfo::reachable(mountinfo::mounts(text).collect());
     let own: BTreeSet<(String, &str)> = reachable(own)
+        .into_iter()
         .map(|mount| (mount.point(), mount.device))
         .collect();
     let mut best: BTreeMap<&str, (bool, usize, Filesystem)> = BTreeMap::new();
-    for mount in reachable(node) {
+    let node = reachable(node);
+    let of_containers = mountinfo::others_of_containers(&node);
+    for mount in node {
         let Some(class) = class::of(mount.fstype) else {
             continue;
         };
         let point = mount.point();
         let is_excluded = mountinfo::is_of_containers(&point)
+            || of_containers.iter().any(|folder| point.starts_with(folder))
             || excluded.iter().any(|folder| mountinfo::is_within(&point, folder));
         // fusermount lets every user choose mount point, type and source. Without `allow_other` no other user is answered.
         let is_fuse = mount.fstype.starts_with("fuse.");
@@ -91,8 +95,9 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         }
     }
     let mut all: Vec<Filesystem> = best.into_values().map(|(_, _, found)| found).collect();
-    // A user must not take a place from a filesystem of the node.
-    all.sort_by(|a, b| (a.is_of_a_user, a.class, &a.point).cmp(&(b.is_of_a_user, b.class, &b.point)));
+    // A user must not take a place from a filesystem of the node, and no other one that of the root.
+    let rank = |f: &Filesystem| (f.is_of_a_user, f.point != "/", f.class);
+    all.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.point.cmp(&b.point)));
     all
 }
 
@@ -186,6 +191,28 @@ mod tests {
         let pod = "60 1 0:99 / /var/lib/kubelet/pods/1/volumes/v rw - nfs4 nas:/pod rw";
         let text = format!("{pod}\n{XFS}");
         assert!(filesystems(&text, &text, &["/scratch".to_owned()]).is_empty());
+    }
+
+    /// With shared propagation, the kernel repeats each mount of a pod below the source of the bind mount.
+    #[test]
+    fn pods_below_the_source_of_a_bound_kubelet_folder_are_left_out() {
+        let text = "60 27 9:127 / /mnt/k8s-disks/0 rw,noatime shared:60 - xfs /dev/md127 rw\n\
+                    61 27 9:127 /kubelet /var/lib/kubelet rw,noatime shared:60 - xfs /dev/md127 rw\n\
+                    101 61 0:201 / /var/lib/kubelet/pods/1a2b/volumes/pv rw shared:101 - nfs4 nas:/pod rw\n\
+                    201 60 0:201 / /mnt/k8s-disks/0/kubelet/pods/1a2b/volumes/pv rw shared:101 - nfs4 nas:/pod rw\n";
+        let disk = ("/mnt/k8s-disks/0".to_owned(), "xfs".to_owned(), "local");
+        assert_eq!(found(text), [disk]);
+        // A disk that is bound as a whole still has its place.
+        let whole = text
+            .replace(" /kubelet /var", " / /var")
+            .replace("0/kubelet/pods", "0/pods");
+        assert_eq!(found(&whole), found(text));
+    }
+
+    #[test]
+    fn the_root_of_the_node_comes_first() {
+        let root = "27 1 259:2 / / rw shared:1 - xfs /dev/nvme0n1p2 rw";
+        assert_eq!(found(&format!("{NFS}\n{root}"))[0].0, "/");
     }
 
     proptest! {
