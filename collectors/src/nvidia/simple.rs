@@ -160,18 +160,26 @@ fn clocks(gpu: &str, caller: &mut Caller, out: &mut Block) {
     out.maybe_u64(&m::CLOCK_EVENTS_MASK, &[gpu], reasons);
 }
 
-/// Health aspects of a fabric: the offset of each aspect's bits, and the value of its bits that means unhealthy.
-const ASPECTS: [(&str, u32); 4] = [
-    ("degraded_bandwidth", 0),
-    ("route_recovery", 2),
-    (ROUTE, 4),
-    ("access_timeout_recovery", 6),
+/// Health aspects of a fabric: the offset of each aspect's bits, and the values of these that mean unhealthy and healthy.
+const ASPECTS: [(&str, u32, u32, u32); 6] = [
+    ("degraded_bandwidth", 0, 1, 2),
+    ("route_recovery", 2, 1, 2),
+    (ROUTE, 4, 1, 2),
+    ("access_timeout_recovery", 6, 1, 2),
+    // The driver names these by their good state.
+    ("partition_unassigned", 12, 2, 1),
+    ("manager_disconnected", 14, 2, 1),
 ];
 
 const ROUTE: &str = "route_unhealthy";
 
 fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
-    let Some(fabric) = caller.ask(("GetGpuFabricInfoV", 0), Library::fabric) else {
+    const NEW: (&str, u32) = ("GetGpuFabricInfoV", 3);
+    let mut fabric = caller.ask(NEW, Library::fabric_v3);
+    if fabric.is_none() && caller.is_refused(NEW) {
+        fabric = caller.ask(("GetGpuFabricInfoV", 2), Library::fabric_v2);
+    }
+    let Some(fabric) = fabric else {
         return;
     };
     // 0: this GPU joins no fabric. The other values are invalid then.
@@ -182,11 +190,11 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
     // The result is valid only after the registration has ended.
     let ended = (fabric.state == 3).then_some(fabric);
     out.maybe_u64(&n::FABRIC_STATUS, &[gpu], ended.map(|f| u64::from(f.status)));
-    for (aspect, shift) in ASPECTS {
-        // 1: unhealthy; 2: healthy; 0: unknown.
+    for (aspect, shift, bad, good) in ASPECTS {
+        // 0: unknown.
         let wrong = match fabric.health >> shift & 3 {
-            1 => Some(1),
-            2 => Some(0),
+            bits if bits == bad => Some(1),
+            bits if bits == good => Some(0),
             // Of the route: unhealthy, until a reset.
             3 if aspect == ROUTE => Some(1),
             _ => None,
@@ -205,6 +213,8 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
         configuration,
     );
     out.u64(&n::FABRIC_HEALTH_MASK, &[gpu], u64::from(fabric.health));
+    let summary = Some(fabric.summary).filter(|s| (1..=3).contains(s));
+    out.maybe_u64(&n::FABRIC_HEALTH_SUMMARY, &[gpu], summary.map(u64::from));
     let cluster: String = fabric.cluster.iter().map(|b| format!("{b:02x}")).collect();
     out.info(&n::FABRIC_INFO, &[gpu, &cluster, &fabric.clique.to_string()]);
 }

@@ -31,9 +31,9 @@ pub static PERSISTENCE: Check = Check {
 pub static FABRIC: Check = Check {
     id: "gpu-fabric",
     subject: SubjectKind::Gpu,
-    fires_when: "A GPU of an NVSwitch fabric has not joined it, its registration failed, or the driver reports an aspect of the fabric as unhealthy.",
+    fires_when: "A GPU of an NVSwitch fabric has not joined it, its registration failed, or the driver reports the fabric or an aspect of it as unhealthy, or its capacity as limited.",
     lasting: "20 consecutive readings, at least 300 s",
-    clears_when: "20 consecutive readings, at least 300 s, with the GPU joined without an error and no unhealthy aspect.",
+    clears_when: "20 consecutive readings, at least 300 s, with the GPU joined without an error and the fabric healthy.",
     ignored_when: "The first 600 s after boot.",
     scope: Scope::Shared,
     may: May::Comment,
@@ -45,6 +45,10 @@ pub static FABRIC: Check = Check {
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// `gpu_fabric_state`: joined.
 const JOINED: f64 = 3.0;
+/// `gpu_fabric_health_summary`: unhealthy.
+const UNHEALTHY: f64 = 2.0;
+/// `gpu_fabric_health_summary`: limited capacity, as with degraded bandwidth.
+const LIMITED: f64 = 3.0;
 
 fn persistence<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &PERSISTENCE, &SLOW, |gpu| {
@@ -72,18 +76,24 @@ fn fabric<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         // The driver also calls a registration completed that failed.
         let failed = gpu.one(&n::FABRIC_STATUS).filter(|s| s.as_f64() > 0.0);
         let wrong = gpu.all(&n::FABRIC_UNHEALTHY).find(|s| s.as_f64() > 0.0);
-        let reading = match (state, failed.or(wrong)) {
+        // A driver may know more aspects than this release.
+        let summary = gpu
+            .one(&n::FABRIC_HEALTH_SUMMARY)
+            .filter(|s| matches!(s.as_f64(), UNHEALTHY | LIMITED));
+        let bad = failed.or(wrong).or(summary);
+        let reading = match (state, bad) {
             (JOINED, None) => Reading::Good,
             (1.0 | 2.0 | JOINED, _) if settled => Reading::Bad,
             _ => Reading::Unknown,
         };
-        let aspect = match (failed, wrong) {
-            (Some(_), _) => "registration failed",
-            (None, Some(wrong)) => wrong.label("aspect").unwrap_or("unhealthy"),
-            (None, None) => "not joined",
+        let (aspect, expected) = match (failed, wrong, summary) {
+            (Some(_), _, _) => ("registration failed", "0"),
+            (None, Some(wrong), _) => (wrong.label("aspect").unwrap_or("unhealthy"), "0"),
+            (None, None, Some(summary)) if summary.as_f64() == LIMITED => ("limited capacity", "1"),
+            (None, None, Some(_)) => ("unhealthy", "1"),
+            (None, None, None) => ("not joined", "3"),
         };
-        let sample = failed.or(wrong).or(gpu.one(&n::FABRIC_STATE));
-        let expected = if failed.or(wrong).is_some() { "0" } else { "3" };
+        let sample = bad.or(gpu.one(&n::FABRIC_STATE));
         vec![Opinion::new("", reading, move || Finding {
             detail: format!("fabric: {}", aspect.replace('_', " ")),
             remedy: Remedy::Inspect,

@@ -174,3 +174,36 @@ fn each_number_of_a_structure_may_be_one_that_the_driver_did_not_read() {
     let bucket = |bucket| get(&seen, &m::ECC_SRAM_BUCKET, &[&gpu, bucket]);
     assert_eq!((bucket("l2"), bucket("sm")), (None, Some(0.0)));
 }
+
+#[test]
+fn aspects_of_the_fabric_that_are_named_by_their_good_state_are_1_when_it_is_not() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    // Unassigned and disconnected; then the good states; then a driver that knows neither.
+    for (bits, want) in [(0xa1aa, Some(1.0)), (0x51aa, Some(0.0)), (0x01aa, None)] {
+        let mask = text.replace("health_mask = 426", &format!("health_mask = {bits}"));
+        let mut node = Node::with(&mask);
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        for aspect in ["partition_unassigned", "manager_disconnected"] {
+            let found = get(&seen, &metrics::FABRIC_UNHEALTHY, &[&gpu(0), aspect]);
+            assert_eq!(found, want, "{aspect}");
+        }
+    }
+}
+
+#[test]
+fn a_driver_without_a_summary_of_the_fabric_is_asked_for_the_rest() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let of = |text: &str| {
+        let mut node = Node::with(text);
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        let value = |metric| get(&seen, metric, &[&gpu(0)]);
+        (
+            value(&metrics::FABRIC_STATE),
+            value(&metrics::FABRIC_HEALTH_MASK),
+            value(&metrics::FABRIC_HEALTH_SUMMARY),
+        )
+    };
+    let older = text.replace("health_summary = 1\n", "");
+    assert_eq!(of(&text), (Some(3.0), Some(426.0), Some(1.0)));
+    assert_eq!(of(&older), (Some(3.0), Some(426.0), None));
+}

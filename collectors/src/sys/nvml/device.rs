@@ -192,6 +192,8 @@ pub struct Fabric {
     pub state: u32,
     /// Health, several bits for each aspect.
     pub health: u32,
+    /// Health in one number, 0 if the driver reports none.
+    pub summary: u8,
 }
 
 /// A process on a GPU.
@@ -447,15 +449,26 @@ impl Library {
         })
     }
 
-    /// The state of the fabric.
+    /// The state of the fabric with a summary of its health, from driver R580 on.
     ///
     /// # Errors
     /// The library's return code.
-    pub fn fabric(&self, device: Handle) -> Result<Fabric, Code> {
+    pub fn fabric_v3(&self, device: Handle) -> Result<Fabric, Code> {
+        self.fabric(device, version::<raw::nvmlGpuFabricInfo_v3_t>(3))
+    }
+
+    /// The state of the fabric, as every driver with the function reports it.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn fabric_v2(&self, device: Handle) -> Result<Fabric, Code> {
+        self.fabric(device, version::<raw::nvmlGpuFabricInfo_v2_t>(2))
+    }
+
+    fn fabric(&self, device: Handle, version: u32) -> Result<Fabric, Code> {
         let call = function(self.raw.nvmlDeviceGetGpuFabricInfoV.as_ref())?;
-        // Version 2: every driver with the function supports it, and version 3 adds only a summary.
         let start = raw::nvmlGpuFabricInfo_v3_t {
-            version: version::<raw::nvmlGpuFabricInfo_v2_t>(2),
+            version,
             clusterUuid: [0; 16],
             status: 0,
             cliqueId: 0,
@@ -463,7 +476,7 @@ impl Library {
             healthMask: 0,
             healthSummary: 0,
         };
-        // SAFETY: as declared in nvml.h; the structure names its version and size, and is larger than that.
+        // SAFETY: as declared in nvml.h; the structure names its version and size, and is not smaller than that.
         let f = one(start, |info| unsafe { call(device.0, info) })?;
         Ok(Fabric {
             cluster: f.clusterUuid,
@@ -471,6 +484,7 @@ impl Library {
             clique: f.cliqueId,
             state: u32::from(f.state),
             health: f.healthMask,
+            summary: f.healthSummary,
         })
     }
 

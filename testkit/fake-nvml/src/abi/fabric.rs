@@ -59,7 +59,9 @@ device! {
         // SAFETY: as above.
         let (mask, summary) = unsafe { (&raw mut (*out).healthMask, &raw mut (*out).healthSummary) };
         view.put(mask, view.or_zero(Key::FabricHealthMask) as c_uint)?;
-        view.put(summary, view.or_zero(Key::FabricHealthSummary) as c_uchar)
+        // A driver without a summary is older than this version.
+        let known = view.num(Key::FabricHealthSummary).map_err(|_| code::ARGUMENT_VERSION_MISMATCH)?;
+        view.put(summary, known as c_uchar)
     };
     nvmlDeviceGetUnrepairableMemoryFlag_v1(out: *mut UnrepairableMemory) |view| {
         view.version(out, 1)?;

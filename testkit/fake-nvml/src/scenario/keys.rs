@@ -214,7 +214,7 @@ keys! {
     FabricClique "fabric.clique" "clique id";
     FabricState "fabric.state" "nvmlGpuFabricState_t";
     FabricHealthMask "fabric.health_mask" "bits";
-    FabricHealthSummary "fabric.health_summary" "1 healthy, 2 unhealthy, 3 limited";
+    FabricHealthSummary "fabric.health_summary" "1 healthy, 2 unhealthy, 3 limited; absent: no version 3";
     PlatformIbGuid "platform.ib_guid" "32 hexadecimal digits (text)";
     PlatformChassisSerial "platform.chassis_serial" "chassis serial number (text)";
     PlatformSlot "platform.slot" "number";

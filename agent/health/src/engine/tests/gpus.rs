@@ -89,6 +89,12 @@ pub(super) fn cases() -> Vec<Case> {
         found,
         drains: true,
     };
+    let fabric = |metric: &'static Metric, labels: &[&'static str], (bad, good), found| Case {
+        bad: vec![(metric, labels.to_vec(), bad), (&n::FABRIC_STATE, vec![], 3)],
+        good: vec![(metric, labels.to_vec(), good), (&n::FABRIC_STATE, vec![], 3)],
+        found,
+        drains: false,
+    };
     // What the number 5 asks for depends on the driver's release.
     let asks_5 = |driver, found, drains| Case {
         bad: vec![(&m::RECOVERY_ACTION, vec![], 5), (&m::INFO, identity(driver), 1)],
@@ -172,6 +178,15 @@ pub(super) fn cases() -> Vec<Case> {
             "fabric: registration failed",
             false,
         ),
+        fabric(
+            &n::FABRIC_UNHEALTHY,
+            &["partition_unassigned"],
+            (1, 0),
+            "fabric: partition unassigned",
+        ),
+        // No aspect that this release knows is unhealthy.
+        fabric(&n::FABRIC_HEALTH_SUMMARY, &[], (2, 1), "fabric: unhealthy"),
+        fabric(&n::FABRIC_HEALTH_SUMMARY, &[], (3, 1), "fabric: limited capacity"),
     ]
 }
 
