@@ -246,6 +246,9 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Person),
         forms: &[
             driver(AMD, "RAS records:% exceed threshold:%"),
+            // The driver's newer RAS manager.
+            driver(AMD, "RAS records:% exceed error threshold"),
+            driver(AMD, "User defined threshold is set, "),
             driver(AMD, "Saved bad pages % reaches threshold value %"),
             driver(AMD, "This GPU is in BAD status"),
             driver(AMD, "*GPU will not be initialized due to "),
@@ -376,6 +379,17 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             at("NVRM: *_kgspIsHeartbeatTimedOut: Heartbeat timed out"),
             at("NVRM: *_kgspLogRpcTimeout: "),
+        ],
+        ..ROW
+    },
+    // The driver repeats it while its calls hang; the line does not name the GPU.
+    Row {
+        id: "nvidia-nvlink-discovery",
+        what: "the driver cannot find out which NVLinks are connected",
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("NVRM: *knvlinkDiscoverPostRxDetLinks_*postRxDetLinkMask failed"),
+            at("NVRM: *knvlinkUpdatePostRxDetectLinkMask_*: Failed to update Rx Detect Link mask"),
         ],
         ..ROW
     },
