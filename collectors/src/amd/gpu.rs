@@ -100,9 +100,10 @@ impl AmdGpu {
     fn read_memory(&self, out: &mut Block) {
         let gpu = self.identity.gpu.as_str();
         let own = [&m::MEMORY_TOTAL, &m::MEMORY_USED, &m::MEMORY_FREE];
-        self.push_memory("vram", own, &[gpu, ""], out);
+        let banks = self.partitions.iter().map(|partition| partition.memory).sum();
+        self.push_memory("vram", own, &[gpu, ""], banks, out);
         for (kind, metrics) in MEMORY {
-            self.push_memory(kind, metrics, &[gpu], out);
+            self.push_memory(kind, metrics, &[gpu], 0, out);
         }
     }
 
@@ -111,13 +112,16 @@ impl AmdGpu {
         kind: &str,
         metrics: [&'static crate::Metric; 3],
         labels: &[&str],
+        banks: u64,
         out: &mut Block,
     ) {
         let number = |what: &str| self.files.number(&format!("mem_info_{kind}_{what}"));
-        // An APU without memory of its own, as MI300A, has a total of 0: what it uses is GTT.
+        // An APU without memory of its own, as MI300A, has a total of 0, and KFD's banks are its share of the host's memory. The driver
+        // counts what it uses of that as GTT, together with what is outside of the banks.
         let total = number("total").filter(|total| *total > 0);
         let used = number("used").filter(|_| total.is_some());
         let free = total.zip(used).and_then(|(total, used)| total.checked_sub(used));
+        let total = total.or(Some(banks).filter(|banks| *banks > 0));
         for (metric, value) in metrics.into_iter().zip([total, used, free]) {
             out.maybe_u64(metric, labels, value);
         }

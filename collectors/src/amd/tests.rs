@@ -104,7 +104,7 @@ fn a_table_that_ends_early_is_said_so_and_the_single_files_are_read() {
 
 /// `gmc_v9_0_mc_init`: its memory is the host's.
 #[test]
-fn an_apu_without_memory_of_its_own_has_no_size_of_it() {
+fn an_apu_without_memory_of_its_own_has_the_size_of_its_banks() {
     let mut node = Node::new("mi300x");
     for name in [
         "mem_info_vram_total",
@@ -115,7 +115,12 @@ fn an_apu_without_memory_of_its_own_has_no_size_of_it() {
         fs::write(node.of_gpu(name), "0\n").unwrap();
     }
     node.read();
-    for metric in [&m::MEMORY_TOTAL, &m::MEMORY_USED, &m::MEMORY_FREE] {
+    assert_eq!(
+        node.value(&m::MEMORY_TOTAL, &[GPU, ""]),
+        Some(Value::U64(206_141_652_992)),
+        "size_in_bytes of the bank in KFD's topology"
+    );
+    for metric in [&m::MEMORY_USED, &m::MEMORY_FREE] {
         assert_eq!(
             node.value(metric, &[GPU, ""]),
             Some(Value::Absent),

@@ -5,7 +5,7 @@ use super::{GPU, PART, amd, gauge};
 
 metrics! {
     ALL_MEMORY;
-    MEMORY_TOTAL "gpu_memory_total_bytes" Gauge Bytes Core PART, "nvmlDeviceGetMemoryInfo_v2; mem_info_vram_total",
+    MEMORY_TOTAL "gpu_memory_total_bytes" Gauge Bytes Core PART, "nvmlDeviceGetMemoryInfo_v2; mem_info_vram_total, mem_banks of KFD",
         [gauge("DCGM_FI_DEV_FB_TOTAL").mebibytes(), amd("gpu_total_vram").mebibytes()]
         "Total memory of a GPU or GPU instance.";
     MEMORY_USED "gpu_memory_used_bytes" Gauge Bytes Core PART, "nvmlDeviceGetMemoryInfo_v2; mem_info_vram_used",
