@@ -5,7 +5,7 @@ use crate::gpu::identity::{Identity, nameless};
 use crate::sys::nvml::{Code, Handle, Library, PciInfo};
 
 /// Architectures by the library's numbers.
-const NAMES: [(u32, &str); 9] = [
+const NAMES: [(u32, &str); 10] = [
     (2, "kepler"),
     (3, "maxwell"),
     (4, "pascal"),
@@ -15,6 +15,7 @@ const NAMES: [(u32, &str); 9] = [
     (8, "ada"),
     (9, "hopper"),
     (10, "blackwell"),
+    (13, "rubin"),
 ];
 
 /// The label of a GPU of which only the driver's index is known begins with this.

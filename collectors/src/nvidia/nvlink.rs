@@ -290,6 +290,7 @@ fn version_text(number: Option<u32>) -> &'static str {
         Some(5) => "3.1",
         Some(6) => "4.0",
         Some(7) => "5.0",
+        Some(8) => "6.0",
         _ => "",
     }
 }

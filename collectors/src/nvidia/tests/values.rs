@@ -207,3 +207,22 @@ fn a_driver_without_a_summary_of_the_fabric_is_asked_for_the_rest() {
     assert_eq!(of(&text), (Some(3.0), Some(426.0), Some(1.0)));
     assert_eq!(of(&older), (Some(3.0), Some(426.0), None));
 }
+
+#[test]
+fn the_newest_architecture_and_version_of_nvlink_have_names() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let newest = text
+        .replace("architecture = 9\n", "architecture = 13\n")
+        .replace("\nversion = 6\n", "\nversion = 8\n");
+    let mut node = Node::with(&newest);
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let architecture = m::INFO.labels.iter().position(|l| *l == "architecture").unwrap();
+    assert_eq!(
+        info(&seen, &m::INFO, &gpu(0), architecture).as_deref(),
+        Some("rubin")
+    );
+    assert_eq!(
+        info(&seen, &metrics::NVLINK_LINK_INFO, &gpu(0), 2).as_deref(),
+        Some("6.0")
+    );
+}
