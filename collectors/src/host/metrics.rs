@@ -98,6 +98,10 @@ pub static EDAC_CONTROLLER_INFO: Metric = Metric {
     aliases: &[],
 };
 
+/// The type of controllers (`mc_name`) whose memory is a GPU's: amd64_edac registers the HBM of MI200 GPUs. That of MI300A,
+/// `F19h_M90h`, is the host's memory too.
+pub const EDAC_OF_GPU: &str = "MI200";
+
 /// Uncorrected errors (UE) of one DIMM or rank.
 pub static EDAC_DIMM_UNCORRECTED: Metric = Metric {
     name: "host_edac_dimm_uncorrected_errors_total",

@@ -14,7 +14,7 @@ pub static CHECK: Check = Check {
     fires_when: "The uncorrected ECC error count of a memory controller is above 0 in this boot, or increases.",
     lasting: "immediately",
     clears_when: "A reboot after which the controller counts 0 uncorrected errors.",
-    ignored_when: "",
+    ignored_when: "The controller is one of a GPU's memory (`MI200`): checks of GPUs.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
@@ -41,7 +41,9 @@ impl Watch for State {
     /// One finding for each controller whose count grew.
     fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
         let mut found = Vec::new();
-        for (controller, &count) in &judge.host.uncorrected {
+        let host = judge.host;
+        let counts = host.uncorrected.iter();
+        for (controller, &count) in counts.filter(|(name, _)| !host.of_gpus.contains(*name)) {
             if let Some(new) = self.grown(controller, count) {
                 judge.changed(true);
                 found.push(Said::Found(finding(controller, count, new)));

@@ -1,11 +1,12 @@
 //! GPUs and network functions on the PCI bus, and memory controllers, from the host collector's series.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::device_files::{self, DeviceFiles};
 use collectors::host::metrics::{
-    EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS, PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
+    EDAC_CONTROLLER_INFO, EDAC_OF_GPU, EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS,
+    PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
 };
 use collectors::{PciAddress, SubjectKind, Value};
 
@@ -82,6 +83,8 @@ pub struct Host {
     networks: BTreeMap<PciAddress, (String, Option<bool>)>,
     /// Uncorrected errors by memory controller, in this boot.
     pub uncorrected: BTreeMap<String, u64>,
+    /// The memory controllers of GPUs.
+    pub of_gpus: BTreeSet<String>,
 }
 
 impl Host {
@@ -94,6 +97,11 @@ impl Host {
                 host.uncorrected.insert(controller.to_owned(), count);
             }
         }
+        let controllers = snapshot.samples(&EDAC_CONTROLLER_INFO);
+        let of_gpus = controllers.filter(|sample| sample.label("name") == Some(EDAC_OF_GPU));
+        host.of_gpus = of_gpus
+            .filter_map(|sample| sample.label("controller").map(str::to_owned))
+            .collect();
         host
     }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use collectors::event::{Recovery, Sxid};
-use collectors::{BootId, EventBody, Subject, SubjectKind};
+use collectors::host::metrics::{EDAC_CONTROLLER_INFO, EDAC_UNCORRECTED};
+use collectors::{Block, BootId, EventBody, Subject, SubjectKind};
 
 use super::sim::*;
 use crate::book::{MAX_DRAINING, MAX_OPEN};
@@ -255,6 +256,20 @@ fn memory_errors_drain_once_and_again_when_they_grow() {
     sim.host.edac = Some(3);
     sim.pass(15);
     assert_eq!(sim.slurm.drains, 3);
+}
+
+#[test]
+fn the_memory_of_a_gpu_that_edac_counts_is_not_the_hosts() {
+    for (name, drains) in [("MI200", 0), ("F19h_M90h", 1), ("F19h_M30h", 1)] {
+        let mut sim = Sim::new(Mode::Drain);
+        let mut block = Block::default();
+        block.u64(&EDAC_UNCORRECTED, &["mc3"], 1);
+        block.info(&EDAC_CONTROLLER_INFO, &["mc3", name]);
+        let subject = Subject::new(SubjectKind::MemoryController, "mc3");
+        sim.host.others.push(("host", subject, Ok(block)));
+        sim.pass(60);
+        assert_eq!(sim.slurm.drains, drains, "{name}");
+    }
 }
 
 fn watched() -> Sim {
