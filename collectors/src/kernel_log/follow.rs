@@ -196,7 +196,7 @@ impl<'a> Follow<'a> {
         });
 
         let text = unescape(record.text);
-        let line = grammar::parse(&text, record.whole, record.pci().as_ref());
+        let line = grammar::parse(&text, record.whole, record.pci().as_ref(), record.at_us);
         let forged = record.facility != 0 && !self.start.accept_user;
         // Skipped records still count as parts of a message that ends after the cursor.
         let line = if forged { line } else { self.parts.join(line) };

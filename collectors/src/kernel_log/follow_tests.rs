@@ -93,6 +93,31 @@ fn without_a_cursor_what_was_there_before_the_start_is_history() {
     );
 }
 
+/// A reboot would not end them: some firmware never empties the banks.
+#[test]
+fn machine_checks_that_were_polled_before_a_program_ran_are_left_over_from_before_the_boot() {
+    let bank =
+        |what: &str| format!("mce: [Hardware Error]: CPU 0: Machine Check{what} Bank 4: a600000000020408");
+    let decoded = "[Hardware Error]: Uncorrected, software restartable error.";
+    for (at_us, text, want) in [
+        (64_265, bank(": 0"), "mce-left-over"),
+        (29_999_999, bank(": 0"), "mce-left-over"),
+        (30_000_000, bank(": 0"), "mce-uncorrected"),
+        (64_265, bank(" Exception: 5"), "mce-uncorrected"),
+        (64_265, bank(": 0").replace("a6", "86"), "mce-corrected"),
+        (
+            64_265,
+            "EDAC skx MC3: CPU 0: Machine Check Event: 0x0 Bank 25: 0xac00000200a00090".to_owned(),
+            "mce-left-over",
+        ),
+        (732_560, decoded.to_owned(), "mce-amd-left-over"),
+        (30_000_000, decoded.to_owned(), "mce-amd-uncorrected"),
+    ] {
+        let events = run(None, vec![line(1, at_us, &text)]);
+        assert_eq!(words(&events), [format!("1x1 {want}")], "{at_us} {text}");
+    }
+}
+
 #[test]
 fn records_between_the_cursor_and_the_ring_are_a_loss() {
     assert_eq!(

@@ -26,14 +26,14 @@ pub(super) enum LogLine {
 }
 
 /// Reads one message, escapes undone. `whole`: nothing was cut off at its end. `device`: the PCI function that its record
-/// names.
-pub(super) fn parse(text: &[u8], whole: bool, device: Option<&PciAddress>) -> LogLine {
+/// names. `at_us`: its time since boot, in microseconds.
+pub(super) fn parse(text: &[u8], whole: bool, device: Option<&PciAddress>, at_us: u64) -> LogLine {
     let line = of_drivers(text, whole);
     if !matches!(line, LogLine::Other) {
         return line;
     }
     let text = String::from_utf8_lossy(text);
-    if let Some(read) = lines::read(&text, device) {
+    if let Some(read) = lines::read(&text, device, at_us) {
         LogLine::Kernel(read)
     } else if let Some(count) = lines::suppressed(&text) {
         LogLine::Suppressed(count)

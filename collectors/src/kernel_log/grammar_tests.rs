@@ -6,7 +6,7 @@ use super::*;
 use crate::event::Sxid;
 
 fn sxid(line: &str) -> Sxid {
-    match parse(line.as_bytes(), true, None) {
+    match parse(line.as_bytes(), true, None, u64::MAX) {
         LogLine::Event(EventBody::Sxid(sxid)) => sxid,
         other => panic!("{line}: {other:?}"),
     }
@@ -64,7 +64,11 @@ fn further_records_of_a_switch_error_are_no_second_event() {
         "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Data {0x50610002",
         "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Severity 0 Engine instance 32 Sub-engine instance 00",
     ] {
-        assert_eq!(parse(line.as_bytes(), true, None), LogLine::Detail, "{line}");
+        assert_eq!(
+            parse(line.as_bytes(), true, None, u64::MAX),
+            LogLine::Detail,
+            "{line}"
+        );
     }
 }
 
@@ -95,7 +99,11 @@ fn a_lost_gpu_without_a_code() {
         let want = EventBody::FallenOffBus {
             pci: PciAddress(pci.to_owned()),
         };
-        assert_eq!(parse(line.as_bytes(), true, None), LogLine::Event(want), "{line}");
+        assert_eq!(
+            parse(line.as_bytes(), true, None, u64::MAX),
+            LogLine::Event(want),
+            "{line}"
+        );
     }
     let pci = PciAddress("0000:18:00.0".to_owned());
     for line in [
@@ -103,7 +111,7 @@ fn a_lost_gpu_without_a_code() {
         "The NVIDIA GPU 0000:18:00.0 (PCI ID: 10de:2330)",
     ] {
         assert_eq!(
-            parse(line.as_bytes(), true, None),
+            parse(line.as_bytes(), true, None, u64::MAX),
             LogLine::LostStart(pci.clone()),
             "{line}"
         );
@@ -114,7 +122,11 @@ fn a_lost_gpu_without_a_code() {
         "NVRM: (PCI ID: 10de:2330) installed in this system has fallen off the bus and is not",
         "NVRM: installed in this system has fallen off the bus and is not responding to commands.",
     ] {
-        assert_eq!(parse(line.as_bytes(), true, None), LogLine::LostEnd, "{line}");
+        assert_eq!(
+            parse(line.as_bytes(), true, None, u64::MAX),
+            LogLine::LostEnd,
+            "{line}"
+        );
     }
 }
 
@@ -154,7 +166,7 @@ fn lines_that_begin_like_an_xid_and_are_none() {
         "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): garbled, Fatal",
         "SXid (PCI:0000:c1:00.0):",
     ] {
-        let got = parse(line.as_bytes(), true, None);
+        let got = parse(line.as_bytes(), true, None, u64::MAX);
         // "NVRM: Xid" alone is a word that ends the line, not the start of an Xid.
         let want = if line == "NVRM: Xid" {
             LogLine::Other
@@ -183,7 +195,11 @@ fn lines_that_only_quote_one() {
         "the GPU has fallen off the bus.",
         "",
     ] {
-        assert_eq!(parse(line.as_bytes(), true, None), LogLine::Other, "{line}");
+        assert_eq!(
+            parse(line.as_bytes(), true, None, u64::MAX),
+            LogLine::Other,
+            "{line}"
+        );
     }
 }
 
@@ -192,16 +208,16 @@ fn a_cut_line_counts_only_with_a_complete_code() {
     let line = "NVRM: Xid (PCI:0000:66:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
     let code_ends = line.find(", GPU").unwrap();
     for end in 10..line.len() {
-        let got = parse(&line.as_bytes()[..end], false, None);
+        let got = parse(&line.as_bytes()[..end], false, None, u64::MAX);
         let event = matches!(&got, LogLine::Event(EventBody::Xid(xid)) if xid.code == 154);
         assert_eq!(event, end > code_ends, "{end}: {got:?}");
     }
     assert!(matches!(
-        parse(b"NVRM: Xid (PCI:0000:66:00): 7", true, None),
+        parse(b"NVRM: Xid (PCI:0000:66:00): 7", true, None, u64::MAX),
         LogLine::Event(_)
     ));
     assert_eq!(
-        parse(b"NVRM: Xid (PCI:0000:66:00): 7", false, None),
+        parse(b"NVRM: Xid (PCI:0000:66:00): 7", false, None, u64::MAX),
         LogLine::Malformed
     );
 }
@@ -209,19 +225,19 @@ fn a_cut_line_counts_only_with_a_complete_code() {
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>, whole: bool) {
-        parse(&bytes, whole, None);
+        parse(&bytes, whole, None, u64::MAX);
     }
 
     #[test]
     fn arbitrary_ends_never_panic(rest in "\\PC{0,60}", whole: bool) {
         for start in ["NVRM: Xid (", "NVRM: Xid (PCI:0000:01:00): 149, ", "SXid (PCI:0000:01:00.0): ", "NVRM: GPU "] {
-            parse(format!("{start}{rest}").as_bytes(), whole, None);
+            parse(format!("{start}{rest}").as_bytes(), whole, None, u64::MAX);
         }
     }
 
     #[test]
     fn nothing_before_the_driver_makes_an_event(prefix in "\\PC{1,20}") {
         let line = format!("{prefix}NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.");
-        prop_assert!(!matches!(parse(line.as_bytes(), true, None), LogLine::Event(EventBody::Xid(_) | EventBody::Sxid(_))));
+        prop_assert!(!matches!(parse(line.as_bytes(), true, None, u64::MAX), LogLine::Event(EventBody::Xid(_) | EventBody::Sxid(_))));
     }
 }

@@ -99,7 +99,7 @@ pub(crate) fn check_line(bytes: &[u8]) {
     let clean = |text: &str, max: usize| assert!(text.len() <= max && !text.contains(char::is_control));
     clean(&crate::text::printable(bytes, follow::MAX_TEXT), follow::MAX_TEXT);
     for whole in [true, false] {
-        let body = match grammar::parse(bytes, whole, None) {
+        let body = match grammar::parse(bytes, whole, None, 0) {
             grammar::LogLine::Event(body) => body,
             grammar::LogLine::Kernel(read) => {
                 let crate::Subject { kind, name } = &read.line.subject;

@@ -110,7 +110,7 @@ fn fits(module: &str, head: &str, format: &str) -> bool {
 
 /// The event of a line, if it is one: what ends the fault's line, or that it is only counted, and the row.
 fn event(line: &str) -> Option<String> {
-    match grammar::parse(line.as_bytes(), true, None) {
+    match grammar::parse(line.as_bytes(), true, None, u64::MAX) {
         LogLine::Event(EventBody::Firmware { driver, what, .. }) => {
             Some(format!("fault\trdma-firmware-timeout {driver} {what:?}"))
         }

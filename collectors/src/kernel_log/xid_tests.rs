@@ -15,7 +15,7 @@ fn blank(pci: &str, code: u32) -> Xid {
 }
 
 fn xid(line: &str) -> Xid {
-    match parse(line.as_bytes(), true, None) {
+    match parse(line.as_bytes(), true, None, u64::MAX) {
         LogLine::Event(EventBody::Xid(xid)) => xid,
         other => panic!("{line}: {other:?}"),
     }

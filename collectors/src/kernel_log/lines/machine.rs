@@ -17,6 +17,14 @@ const BANK: &[Form] = &[
     at("EDAC * MC%: CPU %: Machine Check *: % Bank %: %"),
 ];
 
+/// AMD's decoder prints them in place of the bank.
+const DECODED: &[Form] = &[
+    at("[Hardware Error]: Uncorrected, software restartable error."),
+    at("[Hardware Error]: Uncorrected, software containable error."),
+    at("[Hardware Error]: System Fatal error."),
+    at("[Hardware Error]: Deferred error"),
+];
+
 /// The status register of a bank: bit 63 valid, 61 uncorrected (Intel SDM vol. 3, IA32_MCi_STATUS). Bank 128 is the
 /// kernel's own record of heat.
 fn is_uncorrected(text: &str) -> bool {
@@ -30,12 +38,30 @@ fn is_uncorrected(text: &str) -> bool {
     status().is_some_and(|status| status >> 63 == 1 && status >> 61 & 1 == 1)
 }
 
+/// Whether it was polled: MCGSTATUS, before the bank, is not 0 in an exception. `mcheck_late_init()` prints what firmware left
+/// in the banks, before a program runs.
+fn is_left_over(text: &str) -> bool {
+    let before = text
+        .rsplit_once(" Bank ")
+        .and_then(|(before, _)| before.rsplit_once(": "));
+    is_uncorrected(text) && before.is_some_and(|(_, status)| matches!(status, "0" | "0x0"))
+}
+
 pub(super) static ROWS: &[Row] = &[
     // It names no severity: corrected errors that were polled print it too.
     Row {
         id: "mce-logged",
         what: "machine check events were logged",
         forms: &[at("[Hardware Error]: Machine check events logged")],
+        ..ROW
+    },
+    // A reboot would not end it: the banks may keep it until a power cycle.
+    Row {
+        id: "mce-left-over",
+        what: "uncorrected machine check from before the boot, in its first 30 s",
+        forms: BANK,
+        when: is_left_over,
+        is_early: true,
         ..ROW
     },
     Row {
@@ -53,15 +79,18 @@ pub(super) static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        id: "mce-amd-left-over",
+        what: "uncorrected machine check from before the boot, in its first 30 s",
+        forms: DECODED,
+        is_early: true,
+        echoes: &["mce-left-over"],
+        ..ROW
+    },
+    Row {
         id: "mce-amd-uncorrected",
         what: "uncorrected machine check",
         meaning: fault(Ends::Reboot),
-        forms: &[
-            at("[Hardware Error]: Uncorrected, software restartable error."),
-            at("[Hardware Error]: Uncorrected, software containable error."),
-            at("[Hardware Error]: System Fatal error."),
-            at("[Hardware Error]: Deferred error"),
-        ],
+        forms: DECODED,
         echoes: &["mce-uncorrected"],
         ..ROW
     },

@@ -32,7 +32,8 @@ fn is_admitted(read: &Read) -> bool {
 #[test]
 fn each_line_is_the_row_and_the_subject_of_its_sample_or_none() {
     for (row, subject, text) in samples() {
-        let read = read(text, None);
+        let is_early = super::row(row).is_some_and(|row| row.is_early);
+        let read = read(text, None, if is_early { 0 } else { u64::MAX });
         let got = read.as_ref().map(|read| {
             let name = read.line.subject.name.as_str();
             (read.row.id, if name.is_empty() { "-" } else { name })
@@ -135,7 +136,7 @@ fn lines_of_one_report_are_one_event() {
     ];
     let mut before: Option<Read> = None;
     for (text, is_repeated) in lines {
-        let read = read(text, None).unwrap();
+        let read = read(text, None, u64::MAX).unwrap();
         let got = before.as_ref().is_some_and(|before| repeats(&read, before));
         assert_eq!(got, is_repeated, "{text}");
         if !got {
@@ -148,10 +149,10 @@ fn lines_of_one_report_are_one_event() {
 fn the_address_of_the_record_is_used_where_the_line_has_none() {
     let device = PciAddress::parse("0000:b1:00.0").unwrap();
     let line = "DMAR: [DMA Read] Request device [?] fault addr 0";
-    assert_eq!(read(line, Some(&device)), None);
+    assert_eq!(read(line, Some(&device), u64::MAX), None);
     let line = "NVRM: GPU 7: RmInitAdapter failed! (0x24:0x72:1568)";
-    assert_eq!(read(line, None), None);
-    let found = read(line, Some(&device)).unwrap();
+    assert_eq!(read(line, None, u64::MAX), None);
+    let found = read(line, Some(&device), u64::MAX).unwrap();
     assert_eq!(found.line.subject, Subject::new(SubjectKind::Pci, "0000:b1:00.0"));
 }
 
@@ -175,7 +176,7 @@ fn lines_that_were_left_out_are_counted() {
 proptest! {
     #[test]
     fn any_line_has_a_valid_subject_or_none(text in "\\PC{0,120}") {
-        prop_assert!(read(&text, None).is_none_or(|read| is_admitted(&read)));
+        prop_assert!(read(&text, None, u64::MAX).is_none_or(|read| is_admitted(&read)));
     }
 
     #[test]
@@ -183,7 +184,7 @@ proptest! {
         let (.., line) = samples().nth(at % samples().count()).unwrap();
         let cut = line.char_indices().map(|(at, _)| at).take(cut).last().unwrap_or(0);
         let changed = format!("{}{text}{}", &line[..cut], &line[cut..]);
-        prop_assert!(read(&changed, None).is_none_or(|read| is_admitted(&read)), "{changed}");
+        prop_assert!(read(&changed, None, u64::MAX).is_none_or(|read| is_admitted(&read)), "{changed}");
         suppressed(&changed);
     }
 }
