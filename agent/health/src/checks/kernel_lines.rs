@@ -49,7 +49,7 @@ check! { KERNEL_CRASH "kernel-crash" Node Node ObserveOrDrain,
 check! { MACHINE_CHECK "machine-check" Node Node ObserveOrDrain,
     fires "The kernel log reports an uncorrected error of a processor or of memory, or a storm of corrected ones. Or heat at which the kernel shuts the node down.",
     clears "A reboot. A storm of corrected errors: the kernel says that it is over, or 6 h without. A page that is no longer used: 24 h without.",
-    ignored "Corrected errors, and errors from before the boot that are printed in its first 30 s: counted. Records of an earlier boot."
+    ignored "Corrected errors, and errors from before the boot that are printed in its first 30 s: counted. Records of an earlier boot. Pages that had failed before."
 }
 check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
     fires "The kernel log reports an uncorrected PCIe error, a device cut off by its port, a slot without power, or access to foreign memory (IOMMU). Or a device that does not answer the IOMMU.",

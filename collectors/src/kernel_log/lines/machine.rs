@@ -169,6 +169,8 @@ pub(super) static ROWS: &[Row] = &[
             at("MCE %: recovery action for *: Ignored"),
             at("MCE %: recovery action for *: Failed"),
         ],
+        // A second report of a page that is no longer used.
+        not: &["already poisoned page"],
         ..ROW
     },
     Row {
