@@ -54,7 +54,7 @@ check! { MACHINE_CHECK "machine-check" Node Node ObserveOrDrain,
 check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
     fires "The kernel log reports an uncorrected PCIe error, a device cut off by its port, a slot without power, or access to foreign memory (IOMMU). Or a device that does not answer the IOMMU.",
     clears "A reboot. Errors that are not fatal, and IOMMU faults: 6 h without.",
-    ignored "Corrected errors, links of slots that go down or come up: counted. A cut-off triggered by software."
+    ignored "Corrected errors, links of slots that go down or come up: counted. A cut-off triggered by software. A driver that cannot recover its device, without a failed recovery."
 }
 check! { DISK_ERROR "disk-error" Disk Node ObserveOrDrain,
     fires "The kernel log reports time-outs, resets, I/O or medium errors of a local disk. Or that a disk was given up, or a RAID array lost one.",

@@ -51,6 +51,7 @@ pub(super) static ROWS: &[Row] = &[
         about: Pci,
         meaning: fault(Ends::Quiet(6)),
         forms: NON_FATAL,
+        echoes: &["dpc"],
         ..ROW
     },
     Row {
@@ -66,11 +67,10 @@ pub(super) static ROWS: &[Row] = &[
         what: "the device was not recovered after a PCIe error",
         about: Pci,
         meaning: fault(Ends::Reboot),
-        forms: &[
-            pci("device recovery failed"),
-            pci("can't recover (no error_detected callback)"),
-            pci("device has no AER-aware driver"),
-        ],
+        // The result. A single driver's vote against it ("can't recover") may still end in success.
+        forms: &[pci("device recovery failed")],
+        // After an error that is not fatal, nothing was reset, and the device goes on.
+        echoes: &["aer-nonfatal"],
         ..ROW
     },
     Row {
