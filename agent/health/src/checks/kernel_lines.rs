@@ -64,7 +64,7 @@ check! { DISK_ERROR "disk-error" Disk Node ObserveOrDrain,
 check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,
     fires "The kernel log reports an error of a local filesystem (ext4, XFS, Btrfs), or that it became read-only or was shut down.",
     clears "A reboot. Checksum errors of Btrfs: 24 h without.",
-    ignored "A full disk, errors that Btrfs corrected, the daily repetition of old ext4 errors, a shutdown that a person ordered."
+    ignored "A full disk, errors that Btrfs corrected, the daily repetition of old ext4 errors, a shutdown that a person ordered. Filesystems on loop, memory and network disks."
 }
 check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
     fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, heat, errors of memory and links, bad pages, faults found when firmware or a part started, a lost GPU. NVIDIA: a GPU that was not started, versions that differ, an NVSwitch error that stops every NVLink.",

@@ -11,11 +11,8 @@ const fn fault(ends: Ends) -> Meaning {
     }
 }
 
-/// Disks that are files, memory, a network's or removable.
-fn is_disk(text: &str) -> bool {
-    let Some((_, name)) = text.split_once(" error, dev ") else {
-        return true;
-    };
+/// Whether a disk, or the device of a filesystem, is not a file, memory, a network's or removable.
+pub(super) fn is_local(name: &str) -> bool {
     !["sr", "fd", "loop", "zram", "nbd", "ram", "rbd"]
         .iter()
         .any(|no| name.starts_with(no))
@@ -96,7 +93,6 @@ pub(super) static ROWS: &[Row] = &[
         about: Disk,
         meaning: fault(Ends::Quiet(24)),
         forms: &[at("critical medium error, dev <>")],
-        when: is_disk,
         ..ROW
     },
     Row {
@@ -116,7 +112,6 @@ pub(super) static ROWS: &[Row] = &[
         ],
         // Commands that the disk does not support.
         not: &["(DISCARD)", "(WRITE_ZEROES)"],
-        when: is_disk,
         ..ROW
     },
     Row {

@@ -182,6 +182,10 @@ fn subject(
         let pci = named.as_ref().or(line.pci.as_ref()).or(device)?;
         return Some(Subject::new(about, pci.0.as_str()));
     }
+    let of_disk = matches!(about, SubjectKind::Disk | SubjectKind::Filesystem);
+    if of_disk && captured.is_some_and(|name| !disk::is_local(name)) {
+        return None;
+    }
     Some(match captured {
         // EDAC's name in sysfs is in small letters.
         Some(name) if about == SubjectKind::MemoryController => {
