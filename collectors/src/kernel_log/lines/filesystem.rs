@@ -11,6 +11,14 @@ const fn fault(ends: Ends) -> Meaning {
     }
 }
 
+/// The device of a filesystem. jbd2 calls a journal inside it `DEVICE-8`, by its inode; `dm-8` is a device.
+pub(super) fn device(name: &str) -> &str {
+    let device = name
+        .strip_suffix("-8")
+        .filter(|device| !device.is_empty() && *device != "dm");
+    device.unwrap_or(name)
+}
+
 pub(super) static ROWS: &[Row] = &[
     Row {
         id: "ext4-readonly",

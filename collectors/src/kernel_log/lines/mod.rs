@@ -191,6 +191,7 @@ fn subject(
         Some(name) if about == SubjectKind::MemoryController => {
             Subject::new(about, name.to_ascii_lowercase())
         }
+        Some(name) if about == SubjectKind::Filesystem => Subject::new(about, filesystem::device(name)),
         Some(name) => Subject::new(about, name),
         None => Subject::node(),
     })
