@@ -143,10 +143,25 @@ pub(super) static ROWS: &[Row] = &[
         what: "a RAID array lost a disk",
         about: Disk,
         meaning: fault(Ends::Person),
-        forms: &[at("md/raid*:<>: Disk failure on ")],
+        forms: &[
+            at("md/raid*:<>: Disk failure on "),
+            at("md/raid*:<>: active with % out of % "),
+            at("md/raid*:<>: raid level % active with % out of % "),
+            at("md: kicking non-fresh <> from array!"),
+        ],
+        when: lacks_a_disk,
         ..ROW
     },
 ];
+
+/// A whole array starts with the same line: `active with 2 out of 2 mirrors`.
+fn lacks_a_disk(text: &str) -> bool {
+    let Some((_, counts)) = text.split_once(" active with ") else {
+        return true;
+    };
+    let mut counts = counts.split(' ').filter_map(|word| word.parse::<u32>().ok());
+    counts.next() < counts.next()
+}
 
 /// `ata1.00: ...`
 fn is_ata(text: &str) -> bool {
