@@ -59,7 +59,7 @@ check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
 check! { DISK_ERROR "disk-error" Disk Node ObserveOrDrain,
     fires "The kernel log reports time-outs, resets, I/O or medium errors of a local disk. Or that a disk was given up, or a RAID array of the kernel (md) lacks one.",
     clears "6 h without, medium errors 24 h. A disk that was given up: a reboot. A RAID array: a person.",
-    ignored "Commands that a drive does not support. Removable, loop, memory and network disks. Hardware RAID is not read."
+    ignored "Commands that a drive does not support. Optical, floppy, loop, memory and network disks, by name. A removable disk counts where the line names only its address. Hardware RAID is not read."
 }
 check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,
     fires "The kernel log reports an error of a local filesystem (ext4, XFS, Btrfs), or that it became read-only or was shut down.",
