@@ -100,6 +100,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "an I/O error",
         about: Disk,
         meaning: fault(Ends::Quiet(6)),
+        // Not "recoverable transport error": only paths of a fabric report it (BLK_STS_TRANSPORT).
         forms: &[
             at("I/O error, dev <>"),
             // Since Linux 5.18, of a disk that was given up.
@@ -107,7 +108,6 @@ pub(super) static ROWS: &[Row] = &[
             at("critical target error, dev <>"),
             at("critical nexus error, dev <>"),
             at("timeout error, dev <>"),
-            at("recoverable transport error, dev <>"),
             at("protection error, dev <>"),
         ],
         // Commands that the disk does not support.
