@@ -48,7 +48,7 @@ check! { KERNEL_CRASH "kernel-crash" Node Node ObserveOrDrain,
 }
 check! { MACHINE_CHECK "machine-check" Node Node ObserveOrDrain,
     fires "The kernel log reports an uncorrected error of a processor or of memory, or a storm of corrected ones. Or heat at which the kernel shuts the node down.",
-    clears "A reboot. A storm of corrected errors: the kernel says that it is over, or 6 h without. A page that is no longer used: 24 h without.",
+    clears "A reboot. A storm of corrected errors: the kernel says of each that it is over, or 6 h without. A page that is no longer used: 24 h without.",
     ignored "Corrected errors, and errors from before the boot that are printed in its first 30 s: counted. Records of an earlier boot. Pages that had failed before."
 }
 check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
@@ -113,6 +113,9 @@ struct Last {
     #[serde(default)]
     heard_ms: u64,
     count: u64,
+    /// How many lines of an end came.
+    #[serde(default)]
+    ends: u64,
     line: String,
 }
 
@@ -199,9 +202,16 @@ impl Watch for State {
                 let node = Subject::node();
                 let subject = if of_node { &node } else { &line.subject };
                 let key = key(self.check.id, id, subject);
-                // Several lines that name no device may be of several devices, of which one is well.
-                if !of_node || self.open.get(&key).is_some_and(|last| last.count == 1) {
-                    self.open.remove(&key);
+                let Some(mut last) = self.open.remove(&key) else {
+                    continue;
+                };
+                // Several lines that name no device may be of several devices, of which one is well. An end that names
+                // none either is that of one line.
+                if line.subject == node {
+                    last.ends = last.ends.saturating_add(heard.count());
+                }
+                if of_node && last.count > last.ends.max(1) {
+                    self.open.put(key, last);
                 }
             }
         } else if self.ends(&line.row).is_some()
@@ -295,6 +305,7 @@ impl Last {
             at_ms: 0,
             heard_ms: 0,
             count: 0,
+            ends: 0,
             line: String::new(),
         }
     }

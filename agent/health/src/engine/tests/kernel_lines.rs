@@ -184,6 +184,37 @@ fn time_outs_that_name_no_gpu_do_not_end_with_the_reset_of_one() {
     assert!(sim.incidents()[0].ends_with("cleared"), "{:?}", sim.incidents());
 }
 
+/// The lines name processors and banks, and each of these has its own.
+#[test]
+fn storms_end_with_as_many_ends_as_there_were_starts() {
+    let mut sim = node();
+    for _ in 0..2 {
+        sim.event(line("mce-storm", ""));
+        sim.pass(60);
+    }
+    sim.event(line("mce-storm-over", ""));
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["very many corrected machine checks open"]);
+    sim.event(line("mce-storm-over", ""));
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["very many corrected machine checks cleared"]);
+}
+
+/// One GPU may be reset twice.
+#[test]
+fn time_outs_that_name_no_gpu_do_not_end_with_two_resets() {
+    let mut sim = node();
+    for id in ["amdgpu-node-ring-timeout", "amdgpu-reset-done"] {
+        let name = if id == "amdgpu-reset-done" { GPU } else { "" };
+        for _ in 0..2 {
+            sim.event(line(id, name));
+            sim.pass(60);
+        }
+    }
+    sim.pass(5 * HOUR);
+    assert!(sim.incidents()[0].ends_with("open"), "{:?}", sim.incidents());
+}
+
 #[test]
 fn counted_lines_open_nothing() {
     let mut sim = node();
