@@ -14,6 +14,7 @@ use super::metrics::{
     JOB_DEVICE, JOB_DEVICES, JOB_FOLDER, JOB_GRANT, JOB_INFO, JOB_OWNER, JOB_PARTS, JOB_PROLOG, JOB_START,
 };
 use super::parts::{Parts, Sharing};
+use super::pod;
 use super::positions::Positions;
 use super::process;
 use super::tree::Folder;
@@ -53,6 +54,8 @@ pub(super) type SharedJob = Arc<Mutex<JobState>>;
 /// A job's folder, its open files, and its constant properties.
 pub(super) struct JobState {
     folder: Folder,
+    /// The uid of the pod that it is in, or empty.
+    pod: String,
     files: JobFiles,
     /// Where a slurmstepd was last found.
     home: Option<PathBuf>,
@@ -83,7 +86,11 @@ impl JobDevice {
 
 impl JobState {
     pub(super) fn new(common: &Arc<JobContext>, folder: Folder, mount: &Path) -> Self {
+        let path = folder.path.strip_prefix(mount).unwrap_or(&folder.path);
+        let pod = pod::of(&path.to_string_lossy());
+        let uid = pod.as_deref().and_then(|pod| pod.strip_prefix("pod"));
         Self {
+            pod: uid.unwrap_or_default().to_owned(),
             files: JobFiles::new(&folder, mount, &common.budget, &common.env),
             home: None,
             id: None,
@@ -208,7 +215,7 @@ impl JobState {
         if let Some(uid) = uid {
             out.info(&JOB_OWNER, &[number, &uid.to_string()]);
         }
-        out.info(&JOB_FOLDER, &[number, &self.folder.name]);
+        out.info(&JOB_FOLDER, &[number, &self.folder.name, &self.pod]);
         if hook.is_some() {
             out.info(&JOB_PROLOG, &[number]);
         }

@@ -145,15 +145,15 @@ pub static JOB_DISK_WRITTEN: Metric = Metric {
     )
 };
 
-/// Cgroup name of a job, which identifies its processes.
+/// Cgroup name of a job, which identifies its processes, and the pod that it is in.
 pub static JOB_FOLDER: Metric = Metric {
-    labels: &["jobid", "folder"],
+    labels: &["jobid", "folder", "pod"],
     tier: Tier::Private,
     ..of_job(
         "slurm_job_folder_info",
         Kind::Info,
         Unit::None,
-        "Cgroup name of a job: job_ and its job ID, or its SLUID.",
+        "Cgroup name of a job: job_ and its job ID, or its SLUID; uid of the pod that its slurmd runs in, else empty.",
         "/sys/fs/cgroup",
     )
 };

@@ -123,7 +123,7 @@ fn a_job_is_what_its_cgroup_says() {
         node.read(""),
         [
             "slurm_job_info 7,,,,,, = 1",
-            "slurm_job_folder_info 7,job_7 = 1",
+            "slurm_job_folder_info 7,job_7, = 1",
             "slurm_job_cpu_seconds_total 7 = 2.5",
             "slurm_job_memory_bytes 7 = 4096",
             "slurm_job_memory_peak_bytes 7 = 8192",
@@ -185,7 +185,7 @@ fn version_1_tells_the_user_and_no_devices() {
             [
                 "slurm_job_info 7,1000,,,,, = 1",
                 "slurm_job_owner_info 7,1000 = 1",
-                "slurm_job_folder_info 7,job_7 = 1",
+                "slurm_job_folder_info 7,job_7, = 1",
                 "slurm_job_cpu_seconds_total 7 = 1.5",
                 "slurm_job_memory_bytes 7 = 4096",
                 "slurm_job_devices_info 7,none = 1",
@@ -291,6 +291,18 @@ fn a_slurmd_in_a_pod_and_in_a_slice_of_its_own_are_found() {
         502,
     );
     assert_eq!(of(&node.read(""), "slurm_job_tasks").len(), 3);
+}
+
+/// By which processes of the pod beside the job are known as those of its slurmd's pod.
+#[test]
+fn a_job_of_a_slurmd_in_a_pod_has_the_uid_of_the_pod() {
+    let node = Node::new();
+    let pod = "kubepods.slice/kubepods-pod1a2b3c4d_0000_4000_8000_00000000abcd.slice/cri-containerd-7f.scope";
+    node.job(&format!("{pod}/system.slice/slurmstepd.scope/job_5"), 500);
+    assert_eq!(
+        of(&node.read(""), "slurm_job_folder_info"),
+        ["slurm_job_folder_info 5,job_5,1a2b3c4d-0000-4000-8000-00000000abcd = 1"]
+    );
 }
 
 /// As CRI-O, crun, podman, and a kubelet with a root of its own or another driver than containerd's make them.

@@ -119,6 +119,8 @@ pub(crate) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) 
             // A job with unknown device rules may own a share of the part.
             (is_owner || jobs.is_read(job)).then_some(!is_owner)
         }
+        // A container that a job starts by a daemon of slurmd's pod, such as Docker's, is in the cgroup of that pod.
+        Place::Pod(uid) if owners.iter().any(|job| jobs.is_in_pod(job, uid)) => Some(false),
         // Only the name shows a service.
         Place::Pod(_) | Place::Outside => process.program.map(|_| true),
         Place::Unknown => None,

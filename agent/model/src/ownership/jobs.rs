@@ -15,6 +15,8 @@ pub struct Jobs {
     pub listed: bool,
     /// Job numbers by cgroup name.
     pub folders: BTreeMap<String, String>,
+    /// Uids of the pods whose slurmd has started a job, by job number.
+    pods: BTreeMap<String, String>,
     /// Devices of each job, by number. Jobs with unknown devices are missing.
     pub devices: BTreeMap<String, Vec<String>>,
     /// Grants of the other jobs, by number, with their evidence.
@@ -41,8 +43,9 @@ impl Jobs {
         let mut names = BTreeMap::new();
         for sample in slurm.shown(readings.at) {
             match sample.labels {
-                [job, folder] if sample.metric == &JOB_FOLDER => {
+                [job, folder, pod] if sample.metric == &JOB_FOLDER => {
                     jobs.folders.insert(folder.to_string(), job.to_string());
+                    jobs.pods.insert(job.to_string(), pod.to_string());
                     if names.insert(job, folder).is_some_and(|known| known != folder) {
                         jobs.twice.insert(job.to_string());
                     }
@@ -93,6 +96,11 @@ impl Jobs {
     /// The job whose cgroup has that name. `None`: a job that has just begun, or of another slurmd, is not listed.
     pub fn of_folder(&self, folder: &str) -> Option<&str> {
         self.folders.get(folder).map(String::as_str)
+    }
+
+    /// Whether a job is in the pod with that uid: its slurmd runs there.
+    pub fn is_in_pod(&self, job: &str, uid: &str) -> bool {
+        self.pods.get(job).is_some_and(|pod| pod == uid)
     }
 
     /// Whether the devices of a job are known.

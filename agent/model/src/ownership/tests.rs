@@ -98,7 +98,7 @@ impl Node {
         };
         let jobs = |b: &mut Block| {
             for (job, folder, reason, devices) in &self.jobs {
-                b.info(&JOB_FOLDER, &[job, folder]);
+                b.info(&JOB_FOLDER, &[job, folder, ""]);
                 b.info(&JOB_DEVICES, &[job, reason]);
                 for device in devices {
                     b.info(&JOB_DEVICE, &[job, device]);

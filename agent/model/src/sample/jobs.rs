@@ -142,7 +142,7 @@ impl Node {
             let number = job.number;
             let mut state = sample::device(&format!("job_{number}:{}", job.life), |b: &mut Block| {
                 b.info(&JOB_INFO, &[number, "1000", "proja", "", "", "", ""]);
-                b.info(&JOB_FOLDER, &[number, &format!("job_{number}")]);
+                b.info(&JOB_FOLDER, &[number, &format!("job_{number}"), ""]);
                 if self.has_prolog {
                     b.info(&JOB_PROLOG, &[number]);
                 }

@@ -177,12 +177,14 @@ pub(super) struct Job {
     pub(super) info: Option<(&'static str, &'static str, i64)>,
     /// Distinguishes its runs.
     pub(super) inode: u64,
+    /// The uid of the pod that its slurmd runs in, or empty.
+    pub(super) pod: &'static str,
 }
 
 fn job(job: &Job, at: Duration) -> DeviceState {
     let mut block = Block::default();
     let folder = format!("job_{}", job.number);
-    block.info(&JOB_FOLDER, &[job.number, &folder]);
+    block.info(&JOB_FOLDER, &[job.number, &folder, job.pod]);
     block.info(&JOB_DEVICES, &[job.number, job.reason]);
     for name in &job.devices {
         block.info(&JOB_DEVICE, &[job.number, name]);

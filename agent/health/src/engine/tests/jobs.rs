@@ -231,6 +231,20 @@ fn a_pod_on_a_jobs_gpu_is_double_booked_and_not_merely_foreign() {
     assert!(sim.incidents().is_empty());
 }
 
+/// As with Soperator: Docker's containers of a job are in the pod of slurmd, not in the cgroup of the job.
+#[test]
+fn a_process_in_the_pod_of_the_jobs_slurmd_is_not_double_booked() {
+    let cards = [Card::with("0", &[OWN, ("900", POD, "python3", GIB)])];
+    let of = |pod| Job {
+        pod,
+        ..job("7", &["nvidia0"])
+    };
+    let own = node(&cards, &[of(&POD["pod".len()..])], 300);
+    assert!(own.incidents().is_empty(), "{:?}", own.incidents());
+    let other = node(&cards, &[of("ffffffff-0000-4000-8000-00000000abcd")], 60);
+    assert_eq!(other.incidents(), [format!("{BOOKED} open")]);
+}
+
 #[test]
 fn each_instance_is_judged_separately() {
     let part = |instance: &'static str, pid: &'static str, folder: &'static str| {

@@ -202,7 +202,7 @@ impl Node {
             if self.is_named {
                 b.info(&JOB_INFO, &["7", "1000", "", "", self.array, "", ""]);
             }
-            b.info(&JOB_FOLDER, &["7", "job_7"]);
+            b.info(&JOB_FOLDER, &["7", "job_7", ""]);
             if let Some(start) = self.start {
                 b.f64(&JOB_START, &["7"], start);
             }
