@@ -109,7 +109,8 @@ pub(super) fn is_above(above: &str, name: &str) -> bool {
     // CRI-O without systemd; crun below its scope; containerd with the other driver than its kubelet.
     let is_container = name.strip_prefix("crio-").is_some_and(is_hex)
         || (name == "container" && above.ends_with(".scope"))
-        || (RUNTIMES.contains(&name) && above == "system.slice")
+        // A node may have a slice for them: `runtime.slice`, `podruntime.slice`. user.slice is not searched.
+        || (RUNTIMES.contains(&name) && above.ends_with(".slice"))
         || (RUNTIMES.contains(&above) && name.starts_with("kubepods") && name.contains(".slice:"));
     // Users create the folders below that one.
     name != "user.slice"

@@ -319,6 +319,10 @@ fn a_slurmd_in_a_pod_of_any_runtime_is_found() {
         ),
         format!("kubelet/kubepods/burstable/pod1a/{id}"),
         format!("system.slice/containerd.service/kubepods-burstable-pod1a.slice:cri-containerd:{id}"),
+        format!("runtime.slice/containerd.service/kubepods-burstable-pod1a.slice:cri-containerd:{id}"),
+        format!(
+            "system.slice/docker-{id}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod1a.slice/crio-{id}.scope/container"
+        ),
     ] {
         let node = Node::new();
         let job = format!("{pod}/system.slice/slurmstepd.scope/job_5");
@@ -330,6 +334,7 @@ fn a_slurmd_in_a_pod_of_any_runtime_is_found() {
         "container/slurmstepd.scope",
         "foo.slice/container/slurmstepd.scope",
         "system.slice/mine.service/kubepods-a.slice:b:c/slurmstepd.scope",
+        "user.slice/containerd.service/kubepods-a.slice:b:c/slurmstepd.scope",
     ] {
         let node = Node::new();
         node.job(&format!("{path}/job_5"), 500);

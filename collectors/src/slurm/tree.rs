@@ -9,9 +9,9 @@ use super::process;
 use crate::sys::root;
 use crate::{Env, Error};
 
-/// Maximum depth of folders above a Slurm scope: the root, that of a kubelet, kubepods.slice, its class, the pod, the scope of the
-/// container, `container`, system.slice.
-const DEPTH: usize = 8;
+/// Maximum depth of folders above a Slurm scope: the root, system.slice and the scope of a node that is itself a container (kind),
+/// that of a kubelet, kubepods.slice, its class, the pod, the scope of the container, `container`, system.slice.
+const DEPTH: usize = 10;
 /// Maximum number of folders that are searched for a slurmd in a pod.
 const MOST_FOLDERS: usize = 4096;
 /// How often the whole tree is searched for unknown scopes.
