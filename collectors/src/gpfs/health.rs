@@ -26,6 +26,8 @@ const STATUSES: [&str; 11] = [
 ];
 /// The status that GPFS cannot tell, and every word of a later release.
 const UNKNOWN: &str = "UNKNOWN";
+/// The severities of an event, with that of an event without one.
+pub const SEVERITIES: [&str; 5] = ["", "ERROR", "INFO", "TIP", "WARNING"];
 /// Statuses without a fault, which give way to others at the limit.
 const QUIET: [&str; 4] = ["HEALTHY", "TIPS", "DISABLED", "STOPPED"];
 /// The most components and the most events with series.
@@ -47,6 +49,26 @@ fn entity(row: &Row<'_>) -> Option<Entity> {
         label(row, "entityname")?,
         label(row, "entitytype")?,
     ])
+}
+
+/// Whether an event is hidden. `None`: the row's values are not those of its columns.
+fn is_hidden(output: &Output<'_>, row: &Row<'_>) -> Option<bool> {
+    if !output.has_column("Event", "ishidden") {
+        return Some(false);
+    }
+    match row.text("ishidden")?.as_str() {
+        "no" => Some(false),
+        "yes" => Some(true),
+        _ => None,
+    }
+}
+
+/// The severity of an event; `None`: a value that is none.
+fn severity(row: &Row<'_>) -> Option<&'static str> {
+    // Releases whose header ends with `ishidden` add message, type and severity to a row.
+    let text = row.text("severity").or_else(|| row.text_after("ishidden", 3));
+    let text = text.unwrap_or_default();
+    SEVERITIES.into_iter().find(|known| *known == text)
 }
 
 pub(super) fn show(output: &Output<'_>, out: &mut Block, faults: &mut Faults) {
@@ -89,24 +111,27 @@ fn show_statuses(found: BTreeMap<Entity, &str>, out: &mut Block, faults: &mut Fa
 }
 
 fn show_events(output: &Output<'_>, out: &mut Block, faults: &mut Faults) {
-    let mut events: BTreeSet<(bool, Entity, [String; 2])> = BTreeSet::new();
+    let mut events: BTreeSet<(bool, Entity, (String, &str))> = BTreeSet::new();
     for row in output.rows("Event") {
         let event = label(row, "event").filter(|event| !event.is_empty());
-        let (Some(entity), Some(event)) = (entity(row), event) else {
+        let (Some(entity), Some(event), Some(is_hidden)) = (entity(row), event, is_hidden(output, row))
+        else {
             faults.add(Reason::Malformed);
             continue;
         };
-        if row.text("ishidden").as_deref() != Some("yes") {
+        if !is_hidden {
+            let severity = severity(row);
+            if severity.is_none() {
+                faults.add(Reason::Malformed);
+            }
             let [component, ..] = &entity;
-            // Some releases lack the column.
-            let severity = label(row, "severity").unwrap_or_default();
-            events.insert((component != GPFS, entity, [event, severity]));
+            events.insert((component != GPFS, entity, (event, severity.unwrap_or_default())));
         }
     }
     if events.len() > MOST {
         faults.add(Reason::Limit);
     }
-    for (_, [component, name, kind], [event, severity]) in events.iter().take(MOST) {
+    for (_, [component, name, kind], (event, severity)) in events.iter().take(MOST) {
         out.u64(&COMPONENT_EVENT, &[component, name, kind, event, severity], 1);
     }
 }

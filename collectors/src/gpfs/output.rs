@@ -7,6 +7,8 @@ use std::rc::Rc;
 
 /// Fields before the columns: program, section, and HEADER or 0.
 const FIRST_COLUMN: usize = 3;
+/// What is before each of the two colons of a time, from the right; `0` is a digit.
+const TIMES: [&[u8]; 2] = [b"0000-00-00 00", b"0000-00-00 00:00"];
 
 type Columns<'a> = Rc<BTreeMap<&'a str, usize>>;
 
@@ -22,6 +24,12 @@ impl Row<'_> {
     /// The value of a column, decoded. `None`: no such column, or the row ends before it.
     pub(super) fn text(&self, column: &str) -> Option<String> {
         let at = *self.columns.get(column)?;
+        self.fields.get(at).map(|value| decoded(value).into_owned())
+    }
+
+    /// The value this many places after a column, of a row with more values than its header names.
+    pub(super) fn text_after(&self, column: &str, places: usize) -> Option<String> {
+        let at = self.columns.get(column)? + places;
         self.fields.get(at).map(|value| decoded(value).into_owned())
     }
 }
@@ -54,7 +62,7 @@ impl<'a> Output<'a> {
     }
 
     fn take(&mut self, program: &str, line: &'a str, is_whole: bool) {
-        let mut fields: Vec<&str> = line.split(':').collect();
+        let mut fields = fields_of(line);
         if fields.first().map(|word| word.trim()) != Some(program) || fields.len() == 1 {
             return;
         }
@@ -102,6 +110,37 @@ impl<'a> Output<'a> {
     pub(super) fn bad(&self) -> usize {
         self.bad
     }
+}
+
+/// The values of a line. Some releases do not escape the colons of a time (`2025-07-21 08:58:15`): they separate nothing.
+fn fields_of(line: &str) -> Vec<&str> {
+    let mut fields = Vec::new();
+    let mut start = 0;
+    for (at, _) in line.match_indices(':') {
+        let (before, after) = line.split_at(at);
+        if !is_in_time(before.as_bytes(), after.as_bytes()) {
+            fields.extend(line.get(start..at));
+            start = at + 1;
+        }
+    }
+    fields.extend(line.get(start..));
+    fields
+}
+
+/// Whether a colon, the first byte of `after`, is one of a time.
+fn is_in_time(before: &[u8], after: &[u8]) -> bool {
+    let is_like = |text: &[u8], form: &[u8]| {
+        let mut pairs = text.iter().zip(form);
+        text.len() == form.len()
+            && pairs.all(|(byte, of)| byte == of || (*of == b'0' && byte.is_ascii_digit()))
+    };
+    let begin = TIMES.iter().any(|form| {
+        let start = before.len().checked_sub(form.len());
+        start
+            .and_then(|start| before.get(start..))
+            .is_some_and(|text| is_like(text, form))
+    });
+    begin && after.get(..3).is_some_and(|text| is_like(text, b":00"))
 }
 
 /// A value as it is: `%3A` is a colon. A percent sign without two digits is one.
@@ -208,6 +247,23 @@ mod tests {
         ] {
             let text = format!("mmx:s:HEADER:v:r:r:a:\nmmx:s:0:1:::{value}:\n");
             assert_eq!(one(&text, "a").as_deref(), Some(is), "{value}");
+        }
+    }
+
+    #[test]
+    fn the_colons_of_a_time_separate_no_values() {
+        let of = |values: &str| one(&format!("mmx:s:HEADER:v:r:r:a:b:\nmmx:s:0:1:::{values}:\n"), "b");
+        for (values, is) in [
+            ("2025-07-21 08:58:15:up", "up"),
+            ("2025-07-21 08:58:15.25 EST:up", "up"),
+            ("since 2025-07-21 08:58:up", "up"),
+            ("2025-07-21 08%3A58%3A15:up", "up"),
+            ("x:2025-07-21 08:58:15", "2025-07-21 08:58:15"),
+            ("2025-07-21:08:58", "08"),
+            ("2025-07-21 08:x:58", "x"),
+            ("08:58:15", "58"),
+        ] {
+            assert_eq!(of(values).as_deref(), Some(is), "{values}");
         }
     }
 

@@ -179,7 +179,7 @@ fn a_component_has_one_status_and_an_event_once() {
         "mmhealth:State:0:1:::gpu07:GPFS:gpu07:NODE:DEGRADED:\n\
          mmhealth:State:0:1:::gpu07:NETWORK:mlx5_0/1:IB_RDMA:SLEEPY:\n\
          mmhealth:Event:0:1:::gpu07:GPFS:gpu07:NODE:cluster_connections_down:no:text:STATE_CHANGE:WARNING:\n\
-         mmhealth:Event:0:1:::gpu07:GPFS:gpu07:NODE:cluster_connections_down:no:\n\
+         mmhealth:Event:0:1:::gpu07:GPFS:gpu07:NODE:cluster_connections_down:no:other text:STATE_CHANGE:WARNING:\n\
          mmhealth:Event:0:1:::gpu07:GPFS:gpu07:NODE:gpfs_pagepool_small:yes:\n",
     );
     let gpfs = ["GPFS", "gpu07", "NODE"];
@@ -192,12 +192,81 @@ fn a_component_has_one_status_and_an_event_once() {
     assert_eq!(folder.all(&COMPONENT_STATUS).len(), 2);
     let events = folder.all(&COMPONENT_EVENT);
     assert_eq!(events.len(), 1, "{events:?}");
-    let event = [gpfs[0], gpfs[1], gpfs[2], "cluster_connections_down", ""];
+    let event = [gpfs[0], gpfs[1], gpfs[2], "cluster_connections_down", "WARNING"];
     assert_eq!(folder.number(&COMPONENT_EVENT, &event), Some(1));
     assert_eq!(
         folder.reasons("mmhealth"),
         ["malformed"],
         "the status of a later release"
+    );
+}
+
+/// The severities of the events of a header and one row each.
+fn events(columns: &str, rows: &[&str]) -> (Vec<[String; 2]>, Vec<String>) {
+    let header =
+        "mmhealth:Event:HEADER:version:reserved:reserved:node:component:entityname:entitytype:event:";
+    let row = |row: &&str| format!("mmhealth:Event:0:1:::gpu07:GPFS:gpu07:NODE:{row}\n");
+    let rows: String = rows.iter().map(row).collect();
+    let text =
+        format!("{HEALTH}mmhealth:State:0:1:::gpu07:GPFS:gpu07:NODE:DEGRADED:\n{header}{columns}\n{rows}");
+    let folder = Folder::with(&[("mmhealth.y", &text)]);
+    let found = folder.all(&COMPONENT_EVENT).into_iter();
+    let found = found.map(|(labels, _)| [labels[3].clone(), labels[4].clone()]);
+    (found.collect(), folder.reasons("mmhealth"))
+}
+
+#[test]
+fn the_severity_is_found_behind_a_header_that_ends_with_ishidden() {
+    let (found, reasons) = events(
+        "arguments:activesince:identifier:ishidden:",
+        &[
+            "deadlock_detection_off::2020-01-07 16%3A47%3A43.892296 EST::no:It is off.:TIP:TIP:",
+            "no_text::2020-01-07 16%3A47%3A43.892296 EST::no:",
+        ],
+    );
+    let expected = [["deadlock_detection_off", "TIP"], ["no_text", ""]];
+    assert_eq!(
+        (found, reasons),
+        (expected.map(|e| e.map(str::to_owned)).into(), vec![])
+    );
+}
+
+#[test]
+fn a_time_whose_colons_are_not_escaped_shifts_no_value() {
+    let (found, reasons) = events(
+        "arguments:activesince:identifier:ishidden:message:eventtype:severity:fullidentifier:",
+        &[
+            "quorum_even::2025-07-21 08:58:15::no:No tiebreaker.:STATE_CHANGE:TIP:1/gpfs/:",
+            "connections_down:10.0.0.7,1,1:2023-07-05 16:33:11:10.0.0.7:no:Down.:STATE_CHANGE:WARNING:x/:",
+            "memory_small::2025-07-21 08:58:15::yes:Hidden.:STATE_CHANGE:TIP:x/:",
+        ],
+    );
+    let expected = [["connections_down", "WARNING"], ["quorum_even", "TIP"]];
+    assert_eq!(
+        (found, reasons),
+        (expected.map(|e| e.map(str::to_owned)).into(), vec![])
+    );
+}
+
+#[test]
+fn a_text_in_place_of_a_severity_is_no_label_and_one_in_place_of_ishidden_costs_the_event() {
+    let columns = "identifier:ishidden:message:eventtype:severity:";
+    for (row, expected) in [
+        ("e::no:a: b:c:STATE_CHANGE:WARNING:", Some("")),
+        ("e::no:text:STATE_CHANGE:10.0.0.7:", Some("")),
+        ("e:fe80::1:yes:text:STATE_CHANGE:TIP:", None),
+        ("e:", None),
+    ] {
+        let (found, reasons) = events(columns, &[row]);
+        let severities: Vec<&str> = found.iter().map(|[_, severity]| severity.as_str()).collect();
+        assert_eq!(severities, Vec::from_iter(expected), "{row}");
+        assert_eq!(reasons, ["malformed"], "{row}");
+    }
+    let (found, reasons) = events("identifier:", &["e::"]);
+    assert_eq!(
+        (found.len(), reasons.len()),
+        (1, 0),
+        "a release without the column"
     );
 }
 

@@ -1,5 +1,7 @@
 //! What a bundle shows of each label. A label that has no row is left out, and so is a metric without a row in nodewarden's tables.
 
+use collectors::gpfs::health as gpfs;
+
 use super::names::{self, Names};
 use crate::own;
 
@@ -8,6 +10,8 @@ use crate::own;
 pub(super) enum Treatment {
     /// As it is, where it has the form of a driver's or nodewarden's own words.
     Word,
+    /// As it is, where it is one of these.
+    OneOf(&'static [&'static str]),
     /// As it is, where it is a number.
     Number,
     /// A GPU: its UUID as a pseudonym, its PCI address as it is.
@@ -28,7 +32,7 @@ pub(super) enum Treatment {
     Dropped,
 }
 
-use Treatment::{Check, Device, Dropped, Gpu, Incident, Number, Pci, Pseudonym, Subject, Word};
+use Treatment::{Check, Device, Dropped, Gpu, Incident, Number, OneOf, Pci, Pseudonym, Subject, Word};
 
 /// Every label, by name.
 #[rustfmt::skip]
@@ -68,7 +72,7 @@ static SPECIAL: &[(&str, &str, Treatment)] = &[
     ("mount_info", "source", Pseudonym("source")),
     // Of the output of commands, whose events a site may name.
     ("gpfs_component_event", "component", Pseudonym("component")), ("gpfs_component_event", "entity_type", Pseudonym("type")),
-    ("gpfs_component_event", "event", Pseudonym("event")),
+    ("gpfs_component_event", "event", Pseudonym("event")), ("gpfs_component_event", "severity", OneOf(&gpfs::SEVERITIES)),
     ("gpfs_component_has_status", "component", Pseudonym("component")),
     ("gpfs_component_has_status", "entity_type", Pseudonym("type")),
     ("gpfs_component_status", "component", Pseudonym("component")), ("gpfs_component_status", "entity_type", Pseudonym("type")),
@@ -93,6 +97,7 @@ pub(super) fn show(
 ) -> Option<String> {
     Some(match treatment(metric, label)? {
         Word => names::word(value),
+        OneOf(words) => names::one_of(value, words),
         Number => names::number(value),
         Gpu => names.gpu(value),
         Pci => names.pci(value).text(),
@@ -197,5 +202,14 @@ mod tests {
             Some(Pseudonym("counter"))
         );
         assert_eq!(treatment("x", "path"), None);
+    }
+
+    #[test]
+    fn a_severity_of_gpfs_is_one_of_its_words() {
+        let mut names = Names::default();
+        for (value, shown) in [("TIP", "TIP"), ("", ""), ("10.22.51.57", names::WITHHELD)] {
+            let of = ("gpfs_component_event", "severity");
+            assert_eq!(show(of, value, &[], &mut names).as_deref(), Some(shown));
+        }
     }
 }
