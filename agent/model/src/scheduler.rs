@@ -58,6 +58,8 @@ pub fn patience(timeout: Duration) -> Duration {
         .saturating_add(Duration::from_secs(10))
 }
 
+/// The word of [`Permission::Withheld`] for a node in maintenance.
+pub const MAINTENANCE: &str = "maint";
 /// The word of [`Permission::Withheld`] for a state that the scheduler names with words that are not known.
 pub const UNKNOWN_STATE: &str = "unknown_state";
 

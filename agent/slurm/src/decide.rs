@@ -1,6 +1,6 @@
 //! Which write each node state allows. The whole table: `fixtures/scontrol/state-table.txt`.
 
-use model::scheduler::{Author, IncidentId, Permission, Reason, UNKNOWN_STATE};
+use model::scheduler::{Author, IncidentId, MAINTENANCE, Permission, Reason, UNKNOWN_STATE};
 
 use super::state::{Base, Flag, Node};
 use super::texts::author;
@@ -13,7 +13,7 @@ const WITHHELD: &[(Flag, &str)] = &[
     (Flag::PowerDown, "power_down"),
     (Flag::PowerUp, "power_up"),
     (Flag::PowerDrain, "power_drain"),
-    (Flag::Maint, "maint"),
+    (Flag::Maint, MAINTENANCE),
     (Flag::RebootRequested, "reboot_requested"),
     (Flag::RebootIssued, "reboot_issued"),
     (Flag::InvalidReg, "invalid_reg"),
@@ -24,7 +24,7 @@ const WITHHELD: &[(Flag, &str)] = &[
 /// May DRAIN be set with our reason?
 pub fn drain(state: &Node) -> Permission {
     match drain_in_maintenance(state) {
-        Permission::Allowed if state.has(Flag::Maint) => Permission::Withheld("maint".into()),
+        Permission::Allowed if state.has(Flag::Maint) => Permission::Withheld(MAINTENANCE.into()),
         other => other,
     }
 }

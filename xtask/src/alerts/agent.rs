@@ -11,12 +11,12 @@ pub(super) static GROUP: Group = Group {
         name: "instance:nodewarden_drain_state:foreign_last",
         expr: "max by (cluster, instance) (nodewarden_drain_state{state=\"foreign\"})
 or on (cluster, instance)
-  (instance:nodewarden_drain_state:foreign_last and on (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"} == 0))",
+  (instance:nodewarden_drain_state:foreign_last and on (cluster, instance) (up{job=~\"(.+/)?nodewarden[^/]*\"} == 0))",
     }],
     alerts: &[
         Alert {
             name: "NodewardenMissing",
-            expr: "(min by (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"}) == 0)
+            expr: "(min by (cluster, instance) (up{job=~\"(.+/)?nodewarden[^/]*\"}) == 0)
 unless on (cluster, instance)
   (instance:nodewarden_drain_state:foreign_last == 1)",
             lasts: "15m",

@@ -209,10 +209,10 @@ and
         },
         Alert {
             name: "NodewardenManyMissing",
-            expr: "(count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"}) == 0) >= 3)
+            expr: "(count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden[^/]*\"}) == 0) >= 3)
 and
-  count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"}) == 0)
-  / count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden.*\"})) > 0.05",
+  count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden[^/]*\"}) == 0)
+  / count by (cluster) (min by (cluster, instance) (up{job=~\"(.+/)?nodewarden[^/]*\"})) > 0.05",
             lasts: "10m",
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} cannot be scraped",
@@ -232,7 +232,7 @@ and
                 input: &[
                     (r#"up{job="nodewarden",cluster="c",instance="n1"}"#, "0x30"),
                     (r#"up{job="nodewarden",cluster="c",instance="n2"}"#, "0x30"),
-                    (r#"up{job="node",cluster="c",instance="n3"}"#, "0x30"),
+                    (r#"up{job="nodewarden/dcgm-exporter",cluster="c",instance="n3"}"#, "0x30"),
                     (r#"up{job="nodewarden",cluster="c",instance="n4"}"#, "1x30"),
                 ],
                 at: "15m",

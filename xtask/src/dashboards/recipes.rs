@@ -37,7 +37,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     Recipe {
         question: "Which share of the nodes is healthy?",
         expr: "avg by (cluster) (nodewarden_verdict{verdict=\"healthy\"})",
-        answer: "0 to 1. Nodes that do not answer Prometheus are not counted: compare with `avg by (cluster) (up{job=~\"(.+/)?nodewarden.*\"})`.",
+        answer: "0 to 1. Nodes that do not answer Prometheus are not counted: compare with `avg by (cluster) (up{job=~\"(.+/)?nodewarden[^/]*\"})`.",
     },
     Recipe {
         question: "Which GPUs does the driver not answer for?",
