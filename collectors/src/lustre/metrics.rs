@@ -94,7 +94,7 @@ metrics! {
     TARGET_STATE "lustre_client_target_state" Gauge None Core ["fs" "target" "state" "server"] TARGETS
         "Targets whose connection is neither FULL nor IDLE, 1 each, with the state and the first nid of its servers, at most 64 in each filesystem.";
     SERVER_TARGETS "lustre_client_server_targets" Gauge None Private ["fs" "server"] IMPORTS
-        "Targets that a server with an unhealthy one has.";
+        "Targets that a server with an unhealthy one has, without deactivated ones.";
     EVICTIONS "lustre_client_evictions_total" Counter None Core ["fs"] HISTORY
         "Times at which a server has evicted this client since nodewarden began to read the filesystem.";
     DISCONNECTS "lustre_client_disconnects_total" Counter None Core ["fs"] HISTORY

@@ -129,7 +129,10 @@ impl Push<'_> {
         for (name, total) in read_ahead.rows().take(MOST_NAMES) {
             if !["hits", "misses"].contains(&name) {
                 let labels = [self.fs, readahead::event(name)];
-                self.out.u64(&m::READAHEAD_EVENTS, &labels, total.count);
+                // From 2.16 on some rows count calls, and sum the pages of each.
+                let pages = total.sum.filter(|_| total.unit == RowUnit::Pages);
+                let events = pages.unwrap_or(total.count);
+                self.out.u64(&m::READAHEAD_EVENTS, &labels, events);
             }
         }
         let field = |name: &'static str| {
@@ -168,7 +171,9 @@ impl Push<'_> {
         let mut of_server: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for target in self.mounts.values().flat_map(|mount| mount.targets.values()) {
             let server = target.import.as_ref().map_or("", |import| &import.server);
-            of_server.entry(server).or_default().insert(&target.name);
+            if target.state != TargetState::Deactivated {
+                of_server.entry(server).or_default().insert(&target.name);
+            }
             if target.state.is_faulty() && faulty.len() < MOST_FAULTY {
                 faulty
                     .entry(&target.name)
