@@ -2,10 +2,13 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use nix::sys::socket::{Backlog, listen};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket, sockopt,
+};
 
 use sys::files;
 
@@ -39,11 +42,25 @@ pub(super) fn bind_one(address: &SocketAddr) -> Result<TcpListener, BindError> {
         address: address.to_string(),
         source,
     };
-    let listener = TcpListener::bind(address).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    // std's queue of 128 overflows in a flood of connections, and a scraper's SYN is then lost for a second.
-    listen(&listener, Backlog::MAXALLOWABLE).map_err(|e| failed(e.into()))?;
-    Ok(listener)
+    listen_on(address).map_err(|e| failed(e.into()))
+}
+
+/// As std does, except for two things. The IPv6 wildcard serves IPv4 too, whatever net.ipv6.bindv6only says. And std's queue of 128
+/// overflows in a flood of connections: a scraper's SYN is then lost for a second.
+fn listen_on(address: &SocketAddr) -> nix::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::Inet,
+        SocketAddr::V6(_) => AddressFamily::Inet6,
+    };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(family, SockType::Stream, flags, None)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        setsockopt(&socket, sockopt::Ipv6V6Only, &false)?;
+    }
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(*address))?;
+    listen(&socket, Backlog::MAXALLOWABLE)?;
+    Ok(TcpListener::from(socket))
 }
 
 /// Says where a listener listens. A port that the kernel chose is also written to standard output, for scripts that start
@@ -88,6 +105,21 @@ mod tests {
             text.starts_with(&format!("cannot listen on {address}: ")),
             "{text}"
         );
+    }
+
+    /// In a network of its own where this is allowed: there the sysctl asks for IPv6 only.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "tests set the sysctl")]
+    fn the_ipv6_wildcard_serves_ipv4_whatever_the_sysctl_says() {
+        let bound = std::thread::spawn(|| {
+            if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok() {
+                drop(std::fs::write("/proc/sys/net/ipv6/bindv6only", "1"));
+            }
+            bind_one(&"[::]:0".parse().unwrap()).unwrap()
+        });
+        let listener = bound.join().unwrap();
+        let only = nix::sys::socket::getsockopt(&listener, sockopt::Ipv6V6Only).unwrap();
+        assert!(!only);
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl ListenPlan {
                 stays
             });
         }
-        // An IPv6 wildcard first: it serves IPv4 too, unless net.ipv6.bindv6only is set.
+        // An IPv6 wildcard first: it serves IPv4 too.
         wanted.sort_by_key(|a| !(a.is_ipv6() && a.ip().is_unspecified()));
         for address in wanted {
             if self.bound.iter().any(|(asked, _)| *asked == address) {
