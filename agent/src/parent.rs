@@ -434,6 +434,10 @@ impl Parent {
                 self.act.configure(loaded.config.slurm.clone());
                 self.checks.configure(&loaded.config.health_commands);
                 self.gpfs.configure(loaded.config.runs_gpfs_commands());
+                // It would have the restrictions of this process.
+                if loaded.config.needs_runner() && self.runner.is_none() {
+                    tracing::warn!("commands: no runner of site commands; restart nodewarden to run them");
+                }
                 self.setup.source = source;
                 self.setup.loaded = loaded;
                 None

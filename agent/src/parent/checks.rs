@@ -57,6 +57,18 @@ struct Row {
     was_started: bool,
 }
 
+impl Row {
+    /// Takes the end of a run, and logs a changed result. Returns the new state.
+    fn ended(&mut self, run: CommandRun) -> CommandState {
+        if self.state.last.as_ref().map(|last| last.result) != Some(run.result) {
+            let (check, result) = (&self.state.check, run.result.word());
+            tracing::info!(why = run.why, line = run.line, "check {check}: {result}");
+        }
+        self.state.ended(run);
+        self.state.clone()
+    }
+}
+
 /// Starts each command at its interval. It outlives the daemon.
 #[derive(Debug)]
 pub struct SiteChecks {
@@ -150,8 +162,7 @@ impl SiteChecks {
                 None => row.running = Some(self.started),
                 Some(why) => {
                     let run = run(Duration::ZERO, (CommandResult::Failed, why, String::new()));
-                    row.state.ended(run);
-                    changed.push(row.state.clone());
+                    changed.push(row.ended(run));
                 }
             }
         }
@@ -167,12 +178,7 @@ impl SiteChecks {
                 continue;
             };
             row.running = None;
-            if row.state.last.as_ref().map(|last| last.result) != Some(run.result) {
-                let (check, result) = (&row.state.check, run.result.word());
-                tracing::info!(why = run.why, line = run.line, "check {check}: {result}");
-            }
-            row.state.ended(run);
-            changed.push(row.state.clone());
+            changed.push(row.ended(run));
         }
         changed
     }

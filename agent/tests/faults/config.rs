@@ -157,6 +157,26 @@ fn commands_run_again_after_a_start_with_a_broken_file_that_is_repaired() {
 }
 
 #[test]
+fn a_reload_with_the_first_command_says_that_it_needs_a_restart() {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    fs::write(&file, "").unwrap();
+    node.arg(&["--config", file.to_str().unwrap()]);
+    node.start();
+    fs::write(
+        &file,
+        "[commands.x]\ncommand = [\"/bin/true\"]\ntimeout = \"5s\"\n",
+    )
+    .unwrap();
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    node.until("the log says it", |n| {
+        n.daemon()
+            .stderr()
+            .contains("no runner of site commands; restart nodewarden")
+    });
+}
+
+#[test]
 fn a_reload_changes_the_log_level() {
     let mut node = Node::new();
     let file = node.path("n.toml");
