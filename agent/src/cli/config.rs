@@ -1,5 +1,6 @@
 //! `nodewarden config`: checks the daemon's configuration, prints an example.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,17 +10,18 @@ use jiff::tz::TimeZone;
 use super::cluster::Cluster;
 use super::screen;
 use crate::config::{Config, DEFAULT_FILE, Read, keys, nhc, render_default};
+use crate::http::control::users;
 use crate::http::without_address;
 use crate::parent::slurm::here;
 use crate::parent::slurm::write::Slurm;
 use crate::web;
 use collectors::settings::duration;
-use collectors::sys::root;
 use health::Mode;
 use health::checks::Scope;
 use health::settings::Command;
 use model::scheduler::LookError;
 use slurm::guard::reservation;
+use sys::files;
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
@@ -52,10 +54,11 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                     return Ok(ExitCode::FAILURE);
                 }
                 let config = &read.loaded.config;
-                let missing = missing_addresses(config) + &missing_programs(config);
+                let warnings =
+                    missing_addresses(config) + &refused_commands(&read) + &unknown_operators(config);
                 let (node, slots) = (prove_node(config), try_slot(config));
                 Ok(screen::tell(
-                    &format!("{}{missing}{node}{slots}", summary(&read)),
+                    &format!("{}{warnings}{node}{slots}", summary(&read)),
                     ExitCode::SUCCESS,
                 ))
             }
@@ -80,25 +83,49 @@ fn files_of_nhc(config: &Config) -> Vec<String> {
     faults.collect()
 }
 
-/// A warning for each configured program that cannot be found here. No error: the file may be for another node, or the program
-/// on a filesystem that is not mounted yet.
-fn missing_programs(config: &Config) -> String {
-    let mut programs: Vec<(String, &Path)> = Vec::new();
-    for (name, row) in &config.commands {
-        let program = row.command.first().map(Path::new);
-        programs.extend(program.map(|program| (format!("commands.{name}.command"), program)));
-    }
-    let scontrol = config.slurm.scontrol.as_deref();
-    programs.extend(scontrol.map(|program| ("slurm.scontrol".to_owned(), program)));
-    let warning = |(key, program): (String, &Path)| {
-        let why = match root::length(program) {
-            Ok(Some(_)) => return None,
-            Ok(None) => format!("{} does not exist on this node", program.display()),
-            Err(error) => error.to_string(),
-        };
-        Some(format!("warning: {key}: {why}\n"))
+/// A warning for each file and program of the configuration for which the runner would refuse commands, or that cannot be executed
+/// here. No error: the file may be for another node, or the program on a filesystem that is not mounted yet.
+fn refused_commands(read: &Read) -> String {
+    let config = &read.loaded.config;
+    let files = read.files.iter().filter(|_| config.needs_runner());
+    let files = files.filter_map(|file| {
+        let why = files::is_trusted(file).err()?;
+        Some(format!(
+            "warning: {}: {why}; every command would be refused\n",
+            file.display()
+        ))
+    });
+    let commands = config.commands.iter().filter_map(|(name, row)| {
+        let program = Path::new(row.command.first()?);
+        let found = files::is_program(program).and_then(|()| files::is_trusted_program(program));
+        warning(&format!("commands.{name}.command"), program, found)
+    });
+    let scontrol = config.slurm.scontrol.iter();
+    let scontrol = scontrol.filter_map(|path| warning("slurm.scontrol", path, files::is_program(path)));
+    files.chain(commands).chain(scontrol).collect()
+}
+
+fn warning(key: &str, program: &Path, found: io::Result<()>) -> Option<String> {
+    let error = found.err()?;
+    let program = program.display();
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => format!("{program} does not exist on this node"),
+        _ => format!("{program}: {error}"),
     };
-    programs.into_iter().filter_map(warning).collect()
+    Some(format!("warning: {key}: {why}\n"))
+}
+
+/// A warning for each operator that is named, and that this node's /etc/passwd lacks.
+fn unknown_operators(config: &Config) -> String {
+    let unknown = users::unknown(&config.health.operators);
+    let warning = |name: &String| {
+        format!(
+            "warning: health.operators: found {name:?}, expected a name of {} or a uid: no user of a directory server has a \
+             name here\n",
+            users::PASSWD
+        )
+    };
+    unknown.into_iter().map(warning).collect()
 }
 
 /// A warning for each interface and network of `listen` without an address here. No error, as above: it may come later.
@@ -249,7 +276,7 @@ mod tests {
                     [[health.command]]\nname = \"disk\"\ncommand = \"gone\"\nevery = \"10m\"\nscope = \"node\"\nmode = \"drain\"\n\
                     [slurm]\nscontrol = \"/opt/slurm/bin/no-scontrol\"\n";
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
-        std::io::Write::write_all(&mut file.as_file(), text.as_bytes()).unwrap();
+        io::Write::write_all(&mut file.as_file(), text.as_bytes()).unwrap();
         let read = crate::config::read(Some(file.path()), &[]).unwrap();
         let found = summary(&read);
         assert!(
@@ -257,9 +284,67 @@ mod tests {
             "{found}"
         );
         assert_eq!(
-            missing_programs(&read.loaded.config),
+            refused_commands(&read),
             "warning: commands.gone.command: /opt/site/check-gone does not exist on this node\n\
              warning: slurm.scontrol: /opt/slurm/bin/no-scontrol does not exist on this node\n"
+        );
+    }
+
+    #[test]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "tests write the programs that they name"
+    )]
+    fn files_and_programs_whose_commands_would_be_refused_are_named() {
+        use std::fs;
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let put = |name: &str, text: &str, mode: u32| {
+            fs::write(path(name), text).unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        put("good", "", 0o755);
+        put("open", "", 0o777);
+        put("plain", "", 0o644);
+        let row =
+            |name: &str, at: &Path| format!("[commands.{name}]\ncommand = [{at:?}]\ntimeout = \"30s\"\n");
+        let mut text = format!("[slurm]\nscontrol = {:?}\n", dir.path());
+        for name in ["good", "open", "plain"] {
+            text += &row(name, &path(name));
+        }
+        text += &row("folder", dir.path());
+        put("n.toml", &text, 0o664);
+        let read = crate::config::read(Some(&path("n.toml")), &[]).unwrap();
+        let found = refused_commands(&read).replace(&format!("{}", dir.path().display()), "DIR");
+        let owner = nix::unistd::geteuid();
+        assert_eq!(
+            found,
+            format!(
+                "warning: DIR/n.toml: DIR/n.toml has owner {owner} and mode 664, expected owner 0 and no write permission for group and others; every command would be refused\n\
+                 warning: commands.folder.command: DIR: found a folder with mode 755, expected a file that may be executed\n\
+                 warning: commands.open.command: DIR/open: DIR/open has owner {owner} and mode 777, expected owner 0 and no write permission for group and others\n\
+                 warning: commands.plain.command: DIR/plain: found a file with mode 644, expected a file that may be executed\n\
+                 warning: slurm.scontrol: DIR: found a folder with mode 755, expected a file that may be executed\n"
+            )
+        );
+        // Without a command no file needs to be trusted.
+        put("n.toml", "[health]\nmode = \"observe\"\n", 0o664);
+        let read = crate::config::read(Some(&path("n.toml")), &[]).unwrap();
+        assert_eq!(refused_commands(&read), "");
+    }
+
+    #[test]
+    fn an_operator_that_etc_passwd_lacks_is_named() {
+        let mut config = Config::default();
+        config.health.operators = ["root", "10017", "no-such-user"].map(str::to_owned).to_vec();
+        let found = unknown_operators(&config);
+        assert!(
+            found.starts_with(
+                "warning: health.operators: found \"no-such-user\", expected a name of /etc/passwd"
+            ) && found.lines().count() == 1,
+            "{found}"
         );
     }
 

@@ -196,7 +196,7 @@ collectors::keys! {
             fits: |text| plain(text, 64, b"_.-@$\\") && !text.starts_with('-'),
         }, empty: true }, default "[]", example "[\"ops\"]", since "0.1.0",
         "Users besides root who may acknowledge and clear incidents, pause and resume nodewarden on the node, and release\n\
-         drivers: names or uids. They see all jobs.";
+         drivers: names of /etc/passwd, or uids, as for users of a directory server (LDAP). They see all jobs.";
     RDMA_ADDRESSES = "health.rdma.addresses": Kind::List { what: "an array of PCI addresses", of: &Kind::Text {
             what: "a PCI address such as \"0000:19:00.0\"",
             fits: |text| PciAddress::parse(text).is_some(),

@@ -26,10 +26,14 @@ pub(super) fn run(mut stream: UnixStream, locks: &Path, config: &ConfigArgs) {
         Ok(Some(line)) => perform(&line, locks, config),
         // The parent has looked whether anyone listens.
         Ok(None) => return,
-        Err(why) => (Reply::Refused(why), None),
+        Err(why) => {
+            tracing::warn!(why, "site command");
+            (Reply::Refused(why), None)
+        }
     };
+    // The client logs what it makes of it: a check its changed results only.
     if let Reply::Refused(why) | Reply::Failed(why) | Reply::TimedOut(why) = &reply {
-        tracing::warn!(why, "site command");
+        tracing::debug!(why, "site command");
     }
     if let Ok(mut text) = serde_json::to_vec(&reply) {
         text.push(b'\n');

@@ -117,6 +117,22 @@ pub fn is_trusted_program(path: &Path) -> io::Result<()> {
     trust(path, 0o002, "others")
 }
 
+/// Whether it is a file that may be executed.
+///
+/// # Errors
+/// What it is instead, or of stat(2).
+pub fn is_program(path: &Path) -> io::Result<()> {
+    let found = fs::metadata(path)?;
+    if found.is_file() && found.mode() & 0o111 != 0 {
+        return Ok(());
+    }
+    let what = if found.is_dir() { "a folder" } else { "a file" };
+    let mode = found.mode() & 0o7777;
+    Err(io::Error::other(format!(
+        "found {what} with mode {mode:o}, expected a file that may be executed"
+    )))
+}
+
 /// `open`: the bits that a folder must not have.
 fn trust(path: &Path, open: u32, whose: &str) -> io::Result<()> {
     let own = nix::unistd::geteuid().as_raw();

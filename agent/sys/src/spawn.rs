@@ -57,8 +57,8 @@ pub struct CommandOutput {
 /// Why a command gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// The program does not exist.
-    #[error("{0}: no such program")]
+    /// The program does not exist, or the interpreter of its first line (`#!`): the kernel reports both alike.
+    #[error("{0}: no such program, or no such interpreter in its first line (#!)")]
     NotFound(PathBuf),
     /// The program may not be executed.
     #[error("{0}: permission denied to execute it")]

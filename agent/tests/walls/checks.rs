@@ -95,6 +95,10 @@ fn a_script_that_turns_bad_is_an_incident_and_one_that_hangs_costs_only_itself()
         "{line}"
     );
 
+    // Once, by the parent: the runner logs no result.
+    let log = node.daemon().stderr();
+    assert_eq!(log.matches("timed out after 2s").count(), 1, "{log}");
+
     fs::remove_file(node.path("good")).unwrap();
     until_true("an incident", INTERVAL, || !node.open_incidents().is_empty()).unwrap();
     let incident = &node.open_incidents()[0];

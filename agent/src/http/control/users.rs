@@ -2,22 +2,39 @@
 
 use collectors::sys::root;
 
-const PASSWD: &str = "/etc/passwd";
+/// The file with the names.
+pub(crate) const PASSWD: &str = "/etc/passwd";
 const MAX: u64 = 4 << 20;
 
 /// The name of a uid, where /etc/passwd has one.
 pub(crate) fn name(uid: u32) -> Option<String> {
+    find(&read()?, uid)
+}
+
+fn read() -> Option<String> {
     let bytes = root::read_bytes(PASSWD.as_ref(), MAX).ok()??;
-    find(&String::from_utf8_lossy(&bytes), uid)
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The names and uids.
+fn all(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
+    passwd.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
+        Some((name, fields.nth(1)?.parse().ok()?))
+    })
 }
 
 fn find(passwd: &str, uid: u32) -> Option<String> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
-        let found: u32 = fields.nth(1)?.parse().ok()?;
-        (found == uid).then(|| name.to_owned())
-    })
+    let mut all = all(passwd).filter(|(_, found)| *found == uid);
+    all.next().map(|(name, _)| name.to_owned())
+}
+
+/// The operators by name that /etc/passwd lacks: [`listed`] never finds them.
+pub(crate) fn unknown(operators: &[String]) -> Vec<&String> {
+    let passwd = read().unwrap_or_default();
+    let is_known = |o: &str| o.parse::<u32>().is_ok() || all(&passwd).any(|(name, _)| name == o);
+    operators.iter().filter(|o| !is_known(o)).collect()
 }
 
 /// Whether a user is one of the operators, by name or by uid.

@@ -115,6 +115,14 @@ fn missing_and_forbidden_programs() {
         let error = runner.run(&command(missing, &[])).unwrap_err();
         assert!(matches!(error, SpawnError::NotFound(_)), "{error}");
     }
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script");
+    testkit::executable::write(&script, "#!/nonexistent/sh\n").unwrap();
+    let error = runner.run(&command(&script, &[])).unwrap_err().to_string();
+    assert!(
+        error.contains("or no such interpreter in its first line"),
+        "{error}"
+    );
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"not a program").unwrap();
     let error = runner.run(&command(file.path(), &[])).unwrap_err();
