@@ -49,7 +49,10 @@ pub(super) static CLUSTER: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(Some(1.0)),
                     width: 3,
-                    queries: &[("count(up{job=~\"(.+/)?nodewarden[^/]*\",%c} == 0) or vector(0)", "")],
+                    queries: &[(
+                        "count(up{job=~\"(.+/)?nodewarden[^/]*\",%c} == 0) or vector(0)",
+                        "",
+                    )],
                 },
                 Panel {
                     title: "Drained",
