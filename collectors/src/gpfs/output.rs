@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 /// Fields before the columns: program, section, and HEADER or 0.
 const FIRST_COLUMN: usize = 3;
-/// What is before each of the two colons of a time, from the right; `0` is a digit.
+/// The text before each of the two colons of a time, from the right; `0` is a digit.
 const TIMES: [&[u8]; 2] = [b"0000-00-00 00", b"0000-00-00 00:00"];
 
 type Columns<'a> = Rc<BTreeMap<&'a str, usize>>;

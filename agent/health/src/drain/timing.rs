@@ -83,7 +83,7 @@ pub(in super::super) fn lost(patience: Duration) -> Duration {
     patience.saturating_mul(2).saturating_add(Duration::from_secs(20))
 }
 
-/// The time until the next attempt after so many failures in a row.
+/// The time until the next attempt, by the number of failures in a row.
 pub(in super::super) fn back_off(failures: u32) -> Duration {
     BACK_OFF_MIN
         .saturating_mul(1 << failures.saturating_sub(1).min(10))
