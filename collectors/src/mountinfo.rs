@@ -29,11 +29,10 @@ pub(crate) fn is_of_containers(path: &str) -> bool {
     RUNTIMES.into_iter().any(|folder| is_within(path, folder))
 }
 
-/// Other paths of the folders of container runtimes, each with a slash at its end: where the folder, or one above it, is a bind
-/// mount of a folder of another disk, the kernel repeats each mount of a pod below that one. The other paths themselves are not
-/// of containers: they may be the only ones of their filesystem.
-pub(crate) fn others_of_containers(mounts: &[Mount<'_>]) -> Vec<String> {
-    let mut others = Vec::new();
+/// Mount points, with their devices, at which the kernel repeats a mount of a container runtime. Where the runtime's folder, or one above
+/// it, is a bind mount of a folder of another disk, each mount of a pod is also below that one.
+pub(crate) fn repeated_of_containers<'a>(mounts: &[Mount<'a>]) -> BTreeSet<(String, &'a str)> {
+    let mut repeated = BTreeSet::new();
     for folder in RUNTIMES {
         let above = mounts.iter().filter(|m| is_within(folder, m.point));
         let Some(home) = above.max_by_key(|m| m.point.len()) else {
@@ -43,10 +42,15 @@ pub(crate) fn others_of_containers(mounts: &[Mount<'_>]) -> Vec<String> {
         let shown = mounts
             .iter()
             .filter(|m| m.device == home.device && is_within(&inside, m.root));
-        let paths = shown.map(|m| unescaped(&moved(&inside, m.root, m.point)) + "/");
-        others.extend(paths.filter(|path| path.trim_end_matches('/') != folder));
+        let others = shown.map(|m| moved(&inside, m.root, m.point));
+        for other in others.filter(|other| other != folder) {
+            let of_pods = mounts
+                .iter()
+                .filter(|m| m.point != folder && is_within(m.point, folder));
+            repeated.extend(of_pods.map(|m| (unescaped(&moved(m.point, folder, &other)), m.device)));
+        }
     }
-    others
+    repeated
 }
 
 /// That path below `from`, as a path below `to`.
@@ -198,8 +202,13 @@ pub(crate) fn unescaped(field: &str) -> String {
 /// For fuzzing.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let others = others_of_containers(&mounts(&text).collect::<Vec<_>>());
-    assert!(others.iter().all(|path| path.ends_with('/')), "{others:?}");
+    let all: Vec<Mount<'_>> = mounts(&text).collect();
+    let repeated = repeated_of_containers(&all);
+    assert!(
+        repeated
+            .iter()
+            .all(|(_, device)| all.iter().any(|m| m.device == *device))
+    );
     for mount in reachable(mounts(&text).collect()) {
         for field in [mount.root, mount.point, mount.source] {
             assert!(unescaped(field).len() <= field.len(), "{field:?}");
@@ -304,27 +313,35 @@ mod tests {
 
     /// As `setup-local-disks` of EKS binds it, and as Bottlerocket does with the folder above.
     #[test]
-    fn a_runtime_folder_of_another_disk_has_a_second_path() {
-        let others = |text: &str| others_of_containers(&mounts(text).collect::<Vec<_>>());
+    fn the_mounts_of_pods_are_repeated_below_the_source_of_a_bound_runtime_folder() {
+        let repeated = |text: &str| -> Vec<String> {
+            let found = repeated_of_containers(&mounts(text).collect::<Vec<_>>());
+            found
+                .into_iter()
+                .map(|(point, device)| format!("{device} {point}"))
+                .collect()
+        };
         let disk = "60 2 9:127 / /mnt/k8s-disks/0 rw shared:60 - xfs /dev/md127 rw\n";
         let bind = "61 2 9:127 /kubelet /var/lib/kubelet rw shared:60 - xfs /dev/md127 rw\n";
+        let pod = "101 61 0:201 / /var/lib/kubelet/pods/1a2b/my\\040pv rw shared:101 - nfs4 nas:/pod rw\n";
         assert_eq!(
-            others(&format!("{ROOT}{disk}{bind}")),
-            ["/mnt/k8s-disks/0/kubelet/"]
+            repeated(&format!("{ROOT}{disk}{bind}{pod}")),
+            ["0:201 /mnt/k8s-disks/0/kubelet/pods/1a2b/my pv"]
         );
-        let part = disk.replace(" / /mnt/k8s-disks/0", " /kubelet/pods /srv/my\\040pods");
-        assert_eq!(others(&format!("{ROOT}{part}{bind}")), [""; 0]);
+        let part = disk.replace(" / /mnt/k8s-disks/0", " /other /srv/other");
+        assert_eq!(repeated(&format!("{ROOT}{part}{bind}{pod}")), [""; 0]);
         let above = disk.replace(" / /mnt/k8s-disks/0", " /kube /my\\040disk");
         let bind = bind.replace(" /kubelet ", " /kube/let ");
-        assert_eq!(others(&format!("{ROOT}{above}{bind}")), ["/my disk/let/"]);
-        let var = "62 2 259:3 / /local rw - ext4 /dev/nvme1n1p1 rw\n63 2 259:3 /var /var rw - ext4 /dev/nvme1n1p1 rw\n";
-        let both = others(&format!("{ROOT}{var}"));
-        assert_eq!(both.first().map(String::as_str), Some("/local/var/lib/kubelet/"));
-        assert!(
-            both.iter().all(|path| path.starts_with("/local/var/")),
-            "{both:?}"
+        assert_eq!(
+            repeated(&format!("{ROOT}{above}{bind}{pod}")),
+            ["0:201 /my disk/let/pods/1a2b/my pv"]
         );
-        assert_eq!(others(ROOT), [""; 0]);
+        let var = "62 2 259:3 / /local rw - ext4 /dev/nvme1n1p1 rw\n63 2 259:3 /var /var rw - ext4 /dev/nvme1n1p1 rw\n";
+        assert_eq!(
+            repeated(&format!("{ROOT}{var}{pod}")),
+            ["0:201 /local/var/lib/kubelet/pods/1a2b/my pv"]
+        );
+        assert_eq!(repeated(&format!("{ROOT}{pod}")), [""; 0]);
     }
 
     proptest! {

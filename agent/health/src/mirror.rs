@@ -39,6 +39,11 @@ impl Mirroring {
             .filter(|_| self.act.is_none() && self.retry_at.is_none())
     }
 
+    /// The scheduler shows what it is to hold, or nothing is to be copied: the next copy is the first attempt.
+    pub(super) fn is_right(&mut self) {
+        (self.failures, self.retry_at) = (0, None);
+    }
+
     /// The number of the request that was sent.
     pub(super) fn sent(&mut self, id: ActionId, now: Duration) {
         self.act = Some((id, now));

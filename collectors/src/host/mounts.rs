@@ -84,13 +84,12 @@ fn listed(own: &str, node: Option<&str>) -> Table {
         let all = of(own).into_iter().chain(of(node));
         all.map(|mount| mount.point()).collect()
     });
-    let of_containers = mountinfo::others_of_containers(&mountinfo::mounts(own).collect::<Vec<_>>());
-    let is_of_containers = |point: &String| of_containers.iter().any(|folder| point.starts_with(folder));
+    let repeated = mountinfo::repeated_of_containers(&mountinfo::mounts(own).collect::<Vec<_>>());
     let is_hidden = |point: &String| reached.as_ref().is_some_and(|points| !points.contains(point));
     for line in own.lines() {
-        match Mount::parse(line).map(|mount| (mount.point(), mount)) {
-            Some((point, _)) if !is_listed(&point) || is_of_containers(&point) || is_hidden(&point) => {}
-            Some((point, mount)) if table.points.len() < MOST || table.points.contains_key(&point) => {
+        match Mount::parse(line).map(|mount| ((mount.point(), mount.device), mount)) {
+            Some((place, _)) if !is_listed(&place.0) || repeated.contains(&place) || is_hidden(&place.0) => {}
+            Some(((point, _), mount)) if table.points.len() < MOST || table.points.contains_key(&point) => {
                 table
                     .points
                     .insert(point, (mount.fstype.to_owned(), mount.root()));
@@ -135,8 +134,14 @@ mod tests {
     fn pods_below_the_source_of_a_bound_kubelet_folder_are_not_listed() {
         let text = "60 1 9:127 / /mnt/disk rw - xfs /dev/md127 rw\n\
                     61 1 9:127 /kubelet /var/lib/kubelet rw - xfs /dev/md127 rw\n\
-                    201 60 0:201 / /mnt/disk/kubelet/pods/1a2b/volumes/pv rw - nfs4 nas:/pod rw";
-        assert_eq!(of(text), [mount("/mnt/disk", "xfs", "/")]);
+                    101 61 0:201 / /var/lib/kubelet/pods/1a2b/volumes/pv rw - nfs4 nas:/pod rw\n\
+                    201 60 0:201 / /mnt/disk/kubelet/pods/1a2b/volumes/pv rw - nfs4 nas:/pod rw\n\
+                    202 60 0:202 / /mnt/disk/kubelet/shared rw - nfs4 nas:/shared rw";
+        let expected = [
+            mount("/mnt/disk", "xfs", "/"),
+            mount("/mnt/disk/kubelet/shared", "nfs4", "/"),
+        ];
+        assert_eq!(of(text), expected);
     }
 
     #[test]

@@ -98,7 +98,8 @@ fn without_a_cursor_what_was_there_before_the_start_is_history() {
 fn machine_checks_that_were_polled_before_a_program_ran_are_left_over_from_before_the_boot() {
     let bank =
         |what: &str| format!("mce: [Hardware Error]: CPU 0: Machine Check{what} Bank 4: a600000000020408");
-    let decoded = "[Hardware Error]: Uncorrected, software restartable error.";
+    let decoded = "[Hardware Error]: System Fatal error.";
+    let survived = "[Hardware Error]: Uncorrected, software restartable error.";
     for (at_us, text, want) in [
         (64_265, bank(": 0"), "mce-left-over"),
         (29_999_999, bank(": 0"), "mce-left-over"),
@@ -112,6 +113,7 @@ fn machine_checks_that_were_polled_before_a_program_ran_are_left_over_from_befor
         ),
         (732_560, decoded.to_owned(), "mce-amd-left-over"),
         (30_000_000, decoded.to_owned(), "mce-amd-uncorrected"),
+        (732_560, survived.to_owned(), "mce-amd-uncorrected"),
     ] {
         let events = run(None, vec![line(1, at_us, &text)]);
         assert_eq!(words(&events), [format!("1x1 {want}")], "{at_us} {text}");

@@ -57,21 +57,22 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         .collect();
     let mut best: BTreeMap<&str, (bool, usize, Filesystem)> = BTreeMap::new();
     let node = reachable(node);
-    let of_containers = mountinfo::others_of_containers(&node);
+    let repeated = mountinfo::repeated_of_containers(&node);
     for mount in node {
         let Some(class) = class::of(mount.fstype) else {
             continue;
         };
-        let point = mount.point();
-        let is_excluded = mountinfo::is_of_containers(&point)
-            || of_containers.iter().any(|folder| point.starts_with(folder))
-            || excluded.iter().any(|folder| mountinfo::is_within(&point, folder));
+        let place = (mount.point(), mount.device);
+        let is_excluded = mountinfo::is_of_containers(&place.0)
+            || repeated.contains(&place)
+            || excluded
+                .iter()
+                .any(|folder| mountinfo::is_within(&place.0, folder));
         // fusermount lets every user choose mount point, type and source. Without `allow_other` no other user is answered.
         let is_fuse = mount.fstype.starts_with("fuse.");
         if is_excluded || (is_fuse && mount.option("allow_other").is_none()) {
             continue;
         }
-        let place = (point, mount.device);
         let found = Filesystem {
             device: mount.device.to_owned(),
             is_visible: own.contains(&place),

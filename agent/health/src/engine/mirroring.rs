@@ -50,7 +50,10 @@ impl Engine {
     /// The copy that is due.
     pub(super) fn next_mirror(&mut self) -> Option<Action> {
         let drain = &self.state.drain;
-        let incident = drain.incident.clone()?;
+        let Some(incident) = drain.incident.clone() else {
+            self.state.mirror.is_right();
+            return None;
+        };
         if drain.state != DrainState::Drained || !drain.is_recorded() || drain.is_acting() {
             return None;
         }
@@ -59,7 +62,11 @@ impl Engine {
         let copy = node.mirror_of(&incident, &note)?;
         match &node.mirror {
             MirrorSeen::Own(present) if *present != Some(copy) => Some(Action::Mirror { incident, note }),
-            MirrorSeen::Own(_) | MirrorSeen::Foreign | MirrorSeen::NotRead => None,
+            MirrorSeen::Own(_) => {
+                self.state.mirror.is_right();
+                None
+            }
+            MirrorSeen::Foreign | MirrorSeen::NotRead => None,
         }
     }
 

@@ -47,6 +47,12 @@ fn is_left_over(text: &str) -> bool {
     is_uncorrected(text) && before.is_some_and(|(_, status)| matches!(status, "0" | "0x0"))
 }
 
+/// Those that are read from a bank: after the others the kernel goes on, or the node stops at once.
+const DECODED_LEFT_OVER: &[Form] = &[
+    at("[Hardware Error]: System Fatal error."),
+    at("[Hardware Error]: Deferred error"),
+];
+
 pub(super) static ROWS: &[Row] = &[
     // It names no severity: corrected errors that were polled print it too.
     Row {
@@ -81,7 +87,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "mce-amd-left-over",
         what: "uncorrected machine check from before the boot, in its first 30 s",
-        forms: DECODED,
+        forms: DECODED_LEFT_OVER,
         is_early: true,
         echoes: &["mce-left-over"],
         ..ROW
@@ -91,7 +97,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "uncorrected machine check",
         meaning: fault(Ends::Reboot),
         forms: DECODED,
-        echoes: &["mce-uncorrected"],
+        echoes: &["mce-uncorrected", "mce-left-over"],
         ..ROW
     },
     Row {

@@ -51,7 +51,6 @@ pub(super) static ROWS: &[Row] = &[
         about: Pci,
         meaning: fault(Ends::Quiet(6)),
         forms: NON_FATAL,
-        echoes: &["dpc"],
         ..ROW
     },
     Row {
@@ -69,8 +68,6 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Reboot),
         // The result. A single driver's vote against it ("can't recover") may still end in success.
         forms: &[pci("device recovery failed")],
-        // After an error that is not fatal, nothing was reset, and the device goes on.
-        echoes: &["aer-nonfatal"],
         ..ROW
     },
     Row {
