@@ -31,7 +31,7 @@ pub static PERSISTENCE: Check = Check {
 pub static FABRIC: Check = Check {
     id: "gpu-fabric",
     subject: SubjectKind::Gpu,
-    fires_when: "A GPU of an NVSwitch fabric has not joined it, its registration failed, or the driver reports the fabric or an aspect of it as unhealthy, or its capacity as limited.",
+    fires_when: "A GPU of an NVSwitch fabric has not joined it, or its registration failed. Or the driver reports the fabric or an aspect of it as unhealthy, or its capacity as limited.",
     lasting: "20 consecutive readings, at least 300 s",
     clears_when: "20 consecutive readings, at least 300 s, with the GPU joined without an error and the fabric healthy.",
     ignored_when: "The first 600 s after boot.",
