@@ -40,7 +40,7 @@ impl Mirroring {
     }
 
     /// The scheduler shows what it is to hold, or nothing is to be copied: the next copy is the first attempt.
-    pub(super) fn is_right(&mut self) {
+    pub(super) fn settle(&mut self) {
         (self.failures, self.retry_at) = (0, None);
     }
 

@@ -29,7 +29,7 @@ impl Journal {
         self.verdict = Some(now);
     }
 
-    /// Logs that `health.rdma.ports` names none of the node's ports, once for each configuration.
+    /// Logs that `health.rdma.ports` names none of the node's ports, when that begins.
     pub fn rdma(&mut self, names_no_port: bool, rdma: &Rdma) {
         if names_no_port && !self.names_no_port {
             let ports: Vec<String> = rdma.ports.iter().map(Pattern::to_string).collect();

@@ -51,7 +51,7 @@ impl Engine {
     pub(super) fn next_mirror(&mut self) -> Option<Action> {
         let drain = &self.state.drain;
         let Some(incident) = drain.incident.clone() else {
-            self.state.mirror.is_right();
+            self.state.mirror.settle();
             return None;
         };
         if drain.state != DrainState::Drained || !drain.is_recorded() || drain.is_acting() {
@@ -63,7 +63,7 @@ impl Engine {
         match &node.mirror {
             MirrorSeen::Own(present) if *present != Some(copy) => Some(Action::Mirror { incident, note }),
             MirrorSeen::Own(_) => {
-                self.state.mirror.is_right();
+                self.state.mirror.settle();
                 None
             }
             MirrorSeen::Foreign | MirrorSeen::NotRead => None,

@@ -47,7 +47,7 @@ fn is_left_over(text: &str) -> bool {
     is_uncorrected(text) && before.is_some_and(|(_, status)| matches!(status, "0" | "0x0"))
 }
 
-/// Those that are read from a bank: after the others the kernel goes on, or the node stops at once.
+/// Those that a bank may keep over a boot. The others are of exceptions that the kernel has just survived.
 const DECODED_LEFT_OVER: &[Form] = &[
     at("[Hardware Error]: System Fatal error."),
     at("[Hardware Error]: Deferred error"),
