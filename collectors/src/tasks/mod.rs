@@ -161,6 +161,10 @@ impl Device for TaskDevice {
             reported.extend(threads);
         }
         look.is_whole &= sees_others(&self.env, &look.pids);
+        // A cgroup that Slurm could not remove is not a job.
+        if look.is_whole && look.pids.is_empty() {
+            return Ok(());
+        }
         // If not all processes were read, the count is unknown.
         out.maybe_u64(&BLOCKED, &[&number], look.is_whole.then_some(blocked));
         // Threads that have not run since the last reading come first: most others end before the next one.
