@@ -89,6 +89,8 @@ pub(super) struct Target {
     /// `import` was read, or tried, in this reading.
     has_import_now: bool,
     history: Option<Vec<Change>>,
+    /// The change to EVICTED with which a target that was switched on again began: its server threw nothing out.
+    reactivated: Option<Change>,
     attempts: Last,
     timeouts: Last,
     rows: Rows,
@@ -111,6 +113,7 @@ impl Target {
             is_known: false,
             has_import_now: false,
             history: None,
+            reactivated: None,
             attempts: Last::default(),
             timeouts: Last::default(),
             rows: Rows::default(),
@@ -164,10 +167,26 @@ impl Target {
     /// Counts what happened since the last reading. Earlier changes are no news: a restart of nodewarden must not look like
     /// an eviction.
     fn count_changes(&mut self, history: Vec<Change>, sums: &mut Sums) {
-        if let Some(before) = &self.history {
-            sums.count_changes(&history, state::news(before, &history));
+        let before = self.history.as_ref();
+        let news = before.map_or(0, |before| state::news(before, &history));
+        let seen = history.len() - news;
+        if self.state == TargetState::Deactivated {
+            // The client marks its own import so when it connects again (ptlrpc_connect_interpret in ptlrpc/import.c).
+            let own = history.iter().skip(seen).find(|c| c.to == ImportState::Evicted);
+            self.reactivated = own.copied().or(self.reactivated);
         }
-        sums.see_history(&history);
+        let of_server: Vec<Change> = history
+            .iter()
+            .map(|change| match self.reactivated {
+                Some(own) if own == *change => Change {
+                    to: ImportState::Connecting,
+                    ..own
+                },
+                _ => *change,
+            })
+            .collect();
+        sums.count_changes(&of_server, news);
+        sums.see_history(&of_server);
         self.history = Some(history);
     }
 

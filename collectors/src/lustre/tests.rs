@@ -340,6 +340,39 @@ fn an_eviction_before_the_first_reading_is_no_news_and_a_later_one_is_one() {
     }
 }
 
+/// `lctl set_param osc.*.active=0`, then 1: the client marks its own import EVICTED, and no server threw it out.
+#[test]
+fn a_target_that_is_switched_on_again_was_not_evicted() {
+    let node = Node::with_osts(0);
+    let mut history = vec![(1, "CONNECTING"), (1, "FULL")];
+    node.target_of(ID, 0, "FULL", &history);
+    let mut device = node.scan(false).remove(0);
+    let evictions = |block: &Block| {
+        [
+            "evictions_total scratch",
+            "last_eviction_timestamp_seconds scratch",
+        ]
+        .map(|name| value(block, &format!("lustre_client_{name}")))
+    };
+    let some = |count: &str, last: Option<&str>| [Some(count.to_owned()), last.map(str::to_owned)];
+    assert_eq!(evictions(&read(&mut *device)), some("0", None));
+    history.push((5, "DISCONN"));
+    node.target_of(ID, 0, "DISCONN", &history);
+    let import_file = format!("proc/fs/lustre/osc/scratch-OST0000-osc-{ID}/import");
+    let off = import("DISCONN", &server(0)).replace("[ pingable ]", "[ invalid, deactive, pingable ]");
+    node.put(&import_file, &off);
+    assert_eq!(evictions(&read(&mut *device)), some("0", None));
+    history.extend([(9, "CONNECTING"), (9, "EVICTED"), (9, "RECOVER"), (9, "FULL")]);
+    node.target_of(ID, 0, "FULL", &history);
+    for _ in 0..2 {
+        assert_eq!(evictions(&read(&mut *device)), some("0", None));
+    }
+    // A server's.
+    history.extend([(19, "DISCONN"), (19, "CONNECTING"), (19, "EVICTED"), (19, "FULL")]);
+    node.target_of(ID, 0, "FULL", &history);
+    assert_eq!(evictions(&read(&mut *device)), some("1", Some("19")));
+}
+
 #[test]
 fn a_target_without_a_state_file_has_that_of_its_import() {
     let node = Node::with_osts(1);

@@ -6,14 +6,16 @@ use std::time::Duration;
 use collectors::lustre::metrics::{HEALTHY, TARGETS_STATE, UNREADABLE};
 
 use crate::judge::Judge;
-use model::snapshot::Sample;
+use model::snapshot::{Presence, Sample};
 
 /// The series of the collector of one snapshot.
 pub(super) struct Client<'a> {
     /// When each mounted filesystem was read.
     pub filesystems: BTreeMap<&'a str, Duration>,
-    /// When LNet was read, which shows that the collector works.
+    /// When LNet was read, or that its modules are not loaded, which shows that the collector works.
     pub network: Option<Duration>,
+    /// Whether Lustre's modules are not loaded.
+    is_unloaded: bool,
     samples: Vec<Sample<'a>>,
     at: Duration,
 }
@@ -24,15 +26,27 @@ impl<'a> Client<'a> {
         let mut client = Self {
             filesystems: BTreeMap::new(),
             network: None,
+            is_unloaded: false,
             samples: Vec::new(),
             at: judge.snapshot.at,
         };
+        // Without its modules when nodewarden started.
+        let collector = judge.snapshot.collector("lustre");
+        if collector.is_some_and(|c| c.presence == Presence::NotHere) {
+            (client.network, client.is_unloaded) = (Some(client.at), true);
+        }
         for sample in &samples {
             let at = judge.read_at(sample);
             if sample.metric == &TARGETS_STATE {
                 client.filesystems.extend(sample.label("fs").map(|fs| (fs, at)));
             } else if sample.metric == &HEALTHY {
                 client.network = Some(at);
+            } else if sample.metric == &UNREADABLE
+                && sample.label("source") == Some("health_check")
+                && sample.label("reason") == Some("absent")
+            {
+                // Unloaded since. Every release has this file while they are loaded.
+                (client.network, client.is_unloaded) = (Some(at), true);
             }
         }
         client.samples = samples;
@@ -49,10 +63,12 @@ impl<'a> Client<'a> {
         self.at.saturating_sub(sample.age)
     }
 
-    /// Whether files of a kind had no complete value.
+    /// Whether files of a kind had no complete value, although the modules are loaded.
     pub(super) fn lacks(&self, source: &str) -> bool {
-        self.all(&UNREADABLE)
-            .any(|sample| sample.label("source") == Some(source))
+        !self.is_unloaded
+            && self
+                .all(&UNREADABLE)
+                .any(|sample| sample.label("source") == Some(source))
     }
 
     /// Whether a filesystem is no longer mounted: it has no series, though the collector works.

@@ -228,3 +228,29 @@ fn an_interface_that_is_down_is_found_and_one_that_is_removed_clears() {
     sim.pass(90);
     assert_eq!(sim.incidents(), ["LNet interface down cleared"]);
 }
+
+/// `lustre_rmmod`: nothing of them can be bad any more.
+#[test]
+fn incidents_end_when_the_modules_are_unloaded() {
+    let mut sim = node(scratch(&[("scratch-OST0001", "DISCONN", A)], 2));
+    sim.host.lustre[1] = network(0);
+    sim.pass(150);
+    assert_eq!(sim.incidents().len(), 2, "{:?}", sim.incidents());
+    let unread = |source: &'static str, reason: &'static str| (&UNREADABLE, vec!["", source, reason], 1);
+    sim.host.lustre = vec![vec![
+        unread("health_check", "denied"),
+        unread("lnet_nis", "absent"),
+    ]];
+    sim.pass(300);
+    assert!(sim.incidents().iter().all(|i| i.ends_with(" open")), "not read");
+    sim.host.lustre = vec![vec![
+        unread("health_check", "absent"),
+        unread("lnet_nis", "absent"),
+    ]];
+    sim.pass(90);
+    assert!(
+        sim.incidents().iter().all(|i| i.ends_with(" cleared")),
+        "{:?}",
+        sim.incidents()
+    );
+}
