@@ -8,6 +8,7 @@ pub mod gpfs;
 mod holders;
 pub mod notify;
 pub mod service;
+mod silence;
 pub mod slurm;
 pub mod state;
 mod web;
@@ -276,10 +277,6 @@ impl Parent {
         if let Some(runner) = &mut self.runner {
             runner.reap();
         }
-        if self.children.daemon_is_overdue() {
-            // Its heartbeats are unread where this process was stopped.
-            self.hear_daemon();
-        }
         self.children.kill_overdue_daemon();
         if let Some(since) = self.stopping {
             if self.children.daemon_pid().is_none() {
@@ -501,8 +498,8 @@ impl Parent {
                 self.service.ready();
             }
             ToParent::Alive => {
-                if let Some(limit) = self.service.silence() {
-                    self.children.daemon_is_alive(limit);
+                if let Some(interval) = self.service.judged() {
+                    self.children.daemon_is_alive(interval);
                 }
                 if !self.service.alive() {
                     self.refuse("heartbeats", "too many heartbeats");

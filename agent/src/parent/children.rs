@@ -14,6 +14,7 @@ use collectors::{DOMAINS, Domain, Env, Settings};
 use nix::unistd::Pid;
 
 use super::holders::SlotHolders;
+use super::silence::Silence;
 use crate::link::{ToDaemon, WorkerDown};
 use sys::packet::{self, Packets};
 use sys::privileges::is_root;
@@ -121,8 +122,7 @@ pub struct Children {
     backoff: Backoff,
     ready: bool,
     unlinked: Option<Instant>,
-    /// Its last heartbeat, and the time after which it is taken for stopped.
-    alive: Option<(Instant, Duration)>,
+    silence: Option<Silence>,
     /// It missed its deadline and was killed. SIGCHLD reports its end, which the kernel may delay.
     killed: bool,
     workers: Vec<WorkerProcess>,
@@ -157,7 +157,7 @@ impl Children {
             backoff: Backoff::new(),
             ready: false,
             unlinked: None,
-            alive: None,
+            silence: None,
             killed: false,
             workers,
         }
@@ -178,9 +178,9 @@ impl Children {
         self.ready = true;
     }
 
-    /// A heartbeat of the daemon; without another one in this time, it is taken for stopped.
-    pub fn daemon_is_alive(&mut self, limit: Duration) {
-        self.alive = Some((Instant::now(), limit));
+    /// A heartbeat of the daemon, which sends one in each interval. Without one in three, it is taken for stopped.
+    pub fn daemon_is_alive(&mut self, interval: Duration) {
+        self.silence = Some(Silence::after(Instant::now(), interval));
     }
 
     /// Our end of the daemon's socket is closed, but the daemon may still run.
@@ -193,19 +193,18 @@ impl Children {
         let (_, started) = self.daemon.filter(|_| !self.killed)?;
         let ready = (!self.ready).then_some(started + READY_PATIENCE);
         let gone = self.unlinked.map(|since| since + UNLINKED_PATIENCE);
-        let silent = self.alive.map(|(last, limit)| last + limit);
+        let silent = self.silence.as_ref().map(Silence::until);
         [ready, gone, silent].into_iter().flatten().min()
-    }
-
-    /// Whether a deadline of the daemon has passed.
-    pub fn daemon_is_overdue(&self) -> bool {
-        self.daemon_deadline().is_some_and(|at| at <= Instant::now())
     }
 
     /// Kills a daemon that is not ready in time, sends no heartbeat or outlives its socket. It never runs a driver, and
     /// its record is whole.
     pub fn kill_overdue_daemon(&mut self) {
-        if self.daemon_is_overdue() {
+        let now = Instant::now();
+        if let Some(silence) = &mut self.silence {
+            silence.look(now);
+        }
+        if self.daemon_deadline().is_some_and(|at| at <= now) {
             self.killed = true;
             tracing::error!("the daemon does not answer; killed, restarting it");
             self.kill_daemon();
@@ -244,7 +243,7 @@ impl Children {
             Ok(pid) => {
                 self.daemon = Some((pid, Instant::now()));
                 self.unlinked = None;
-                self.alive = None;
+                self.silence = None;
                 self.killed = false;
                 Ok(Some(Packets::new(ours)))
             }

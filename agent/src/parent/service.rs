@@ -110,9 +110,9 @@ impl Service {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    /// The time without a heartbeat after which the parent restarts the daemon. `None`: the manager's watchdog does.
-    pub fn silence(&self) -> Option<Duration> {
-        (!self.watched).then_some(self.heartbeat * 3)
+    /// The interval of heartbeats by which the parent judges the daemon. `None`: the manager's watchdog does.
+    pub fn judged(&self) -> Option<Duration> {
+        (!self.watched).then_some(self.heartbeat)
     }
 
     /// A heartbeat of the daemon's loop. Whether it was in the limit.

@@ -132,22 +132,40 @@ fn a_stopped_daemon_is_replaced_by_the_parent_and_shows_nothing_for_2_s_only() {
     });
 }
 
-/// As by a debugger. Its heartbeats waited meanwhile.
-#[test]
-fn a_parent_that_was_stopped_for_longer_than_the_limit_of_heartbeats_kills_no_daemon() {
+/// These processes stop for longer than the limit of heartbeats, and the parent is the first that continues.
+fn a_stop_kills_no_daemon(with_core: bool) {
     let mut node = Node::new();
     node.start();
     let core = node.core_pid();
     node.until("judged", |n| n.cli(&["check"]).0 == Some(0));
     let daemon = node.daemon();
-    daemon.signal(Signal::SIGSTOP).unwrap();
+    let signal = |signal: Signal| {
+        daemon.signal(signal).unwrap();
+        if with_core {
+            std::thread::sleep(Duration::from_secs(1));
+            self::signal(core, signal);
+        }
+    };
+    signal(Signal::SIGSTOP);
     proc::wait_for_state(daemon.pid(), 'T', LONG).unwrap();
     std::thread::sleep(Duration::from_secs(32));
-    daemon.signal(Signal::SIGCONT).unwrap();
+    signal(Signal::SIGCONT);
     daemon.signal(Signal::SIGHUP).unwrap();
     daemon.wait_for_line("configuration in force", LONG).unwrap();
     assert_eq!(node.core_pid(), core);
     assert!(!node.daemon().stderr().contains("does not answer"));
+}
+
+/// As by a debugger. The daemon's heartbeats waited meanwhile.
+#[test]
+fn a_parent_that_was_stopped_for_longer_than_the_limit_of_heartbeats_kills_no_daemon() {
+    a_stop_kills_no_daemon(false);
+}
+
+/// As by a freezer of the unit's cgroup, or a hypervisor.
+#[test]
+fn a_node_that_was_frozen_for_longer_than_the_limit_of_heartbeats_keeps_its_daemon() {
+    a_stop_kills_no_daemon(true);
 }
 
 #[test]
