@@ -53,19 +53,15 @@ const JOBS: &str = collectors::slurm::hook::FOLDER;
 const GPFS: &str = collectors::gpfs::commands::FOLDER;
 /// The folder of lock slots.
 const SLOTS: &str = "slots";
-/// What nodewarden creates in a state or run directory: a new file needs a row.
-const NAMES: &[&str] = &[
-    LOCK,
-    OWN,
+/// What the parent creates in a state or run directory: a new file needs a row.
+const OF_PARENT: &[&str] = &[LOCK, OWN, "own-drain", JOBS, GPFS, SLOTS];
+/// What the daemon creates there.
+const OF_DAEMON: &[&str] = &[
     // Of the state directory.
     "state.json",
     "audit.jsonl",
     "jobs.jsonl",
-    "own-drain",
     // Of the run directory.
-    JOBS,
-    GPFS,
-    SLOTS,
     "verdict",
     "jobs.json",
     "control.sock",
@@ -158,15 +154,22 @@ fn is_known(name: &OsStr, is_disk: bool) -> bool {
 /// `NAME.bad-TIME`, which was set aside, and `NAME.1` with older lines.
 pub fn is_own_name(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
+    let was_set_aside = name.rsplit_once(".bad-").is_some_and(|(own, time)| {
+        is_number(time) && OF_PARENT.iter().chain(OF_DAEMON).any(|name| *name == own)
+    });
+    was_set_aside || is_one_of(OF_PARENT, name) || is_one_of(OF_DAEMON, name)
+}
+
+/// Whether a name is one of these, or that of a file which is being written or has older lines.
+fn is_one_of(all: &[&str], name: &str) -> bool {
     let written = name.strip_prefix('.').and_then(|n| n.strip_suffix(".new"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    NAMES.iter().any(|own| {
-        written == Some(own)
-            || name.strip_prefix(own).is_some_and(|rest| {
-                let number = rest.strip_prefix(".bad-").or_else(|| rest.strip_prefix('.'));
-                rest.is_empty() || number.is_some_and(is_number)
-            })
-    })
+    let older = name.rsplit_once('.').filter(|(_, number)| is_number(number));
+    let is_one = |name: &str| all.contains(&name);
+    is_one(name) || written.is_some_and(is_one) || older.is_some_and(|(name, _)| is_one(name))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Creates a folder of this user inside a run or state directory, or takes an existing one, that only this user may write
@@ -227,20 +230,24 @@ pub fn own_path(dir: &Path) -> PathBuf {
     dir.join(OWN)
 }
 
-/// Gives the files and sockets of an earlier daemon to the new one: its user may have been created since, and versions
-/// without such a user have used different ids. Otherwise the sticky bit would protect them from the new one.
-fn hand_over(dir: &Path, ids: (u32, u32)) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let found = fs::symlink_metadata(&path)?;
-        // A second link could point to any file; root's own files stay root's.
-        if found.uid() == 0 || found.uid() == ids.0 {
+/// Gives the files and sockets of an earlier daemon to the new one: its user may have been created since, versions without such
+/// a user have used different ids, and root may have restored or edited a record. Otherwise the sticky bit would protect them
+/// from the new one. Whatever else has the name of one is renamed.
+fn hand_over(dir: &Path, ids: (u32, u32)) -> Result<(), DirError> {
+    for entry in fs::read_dir(dir).map_err(at(dir))? {
+        let path = entry.map_err(at(dir))?.path();
+        let found = fs::symlink_metadata(&path).map_err(at(&path))?;
+        let name = path.file_name().and_then(OsStr::to_str);
+        let is_daemons = name.is_some_and(|name| is_one_of(OF_DAEMON, name));
+        // Root's other files stay root's.
+        if found.uid() == ids.0 || (found.uid() == 0 && !is_daemons) {
             continue;
         }
         if found.file_type().is_socket() {
             // Of an earlier daemon. The new one binds its own.
-            fs::remove_file(&path)?;
+            fs::remove_file(&path).map_err(at(&path))?;
         } else if found.is_file() {
+            // A second link could point to any file.
             let expected = Expected {
                 owners: &[found.uid()],
                 most: u64::MAX,
@@ -248,10 +255,17 @@ fn hand_over(dir: &Path, ids: (u32, u32)) -> io::Result<()> {
             };
             // The open file, since another one may take the name.
             match trust::open(&path, &expected, OpenOptions::new().read(true)) {
-                Ok(Some(file)) => fchown(&file, Some(ids.0), Some(ids.1))?,
+                Ok(Some(file)) => fchown(&file, Some(ids.0), Some(ids.1)).map_err(at(&path))?,
                 Ok(None) => {}
+                Err(OpenError::Unexpected { found, .. }) if is_daemons => {
+                    set_aside(&path, &format!("found {found}, expected a file with one link"))?;
+                }
                 Err(e) => tracing::warn!("not given to this daemon: {e}"),
             }
+        } else if is_daemons {
+            // Such as the folder that a container runtime creates for a bind mount of the socket.
+            let what = format!("found mode {:o} of uid {}", found.mode(), found.uid());
+            set_aside(&path, &format!("{what}, expected a file or socket of uid {}", ids.0))?;
         }
     }
     Ok(())

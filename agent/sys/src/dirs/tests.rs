@@ -119,6 +119,34 @@ fn files_of_an_earlier_daemon_are_given_to_the_next_and_no_others() {
     assert_eq!((ids("roots").0, ids("linked"), ids("fifo")), (0, (7, 7), (7, 7)));
 }
 
+/// Root restores or edits a record, and a container runtime creates a folder for a bind mount of the socket.
+#[test]
+fn what_root_left_under_a_name_of_the_daemons_is_given_to_it_or_renamed() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let files = ["state.json", "audit.jsonl.1", ".jobs.jsonl.new"];
+    for name in files {
+        fs::write(at(name), "x").unwrap();
+    }
+    fs::create_dir(at("control.sock")).unwrap();
+    fifo(&at("verdict"));
+    fs::write(at("jobs.json"), "").unwrap();
+    fs::hard_link(at("jobs.json"), at("state.json.bad-7")).unwrap();
+    for _ in 0..2 {
+        hand_over(dir.path(), (8, 9)).unwrap();
+    }
+    for name in files {
+        assert_eq!(at(name).metadata().unwrap().uid(), 8, "{name}");
+    }
+    for name in ["control.sock", "verdict", "jobs.json"] {
+        assert!(!at(name).exists(), "{name}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 7, "nothing is lost, or renamed twice");
+}
+
 /// After an update from a version with different ids, or when a site creates the users.
 #[test]
 fn the_files_of_an_earlier_daemon_become_those_of_the_next_one() {
