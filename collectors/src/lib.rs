@@ -94,6 +94,9 @@ pub struct Source {
     pub watcher: Option<Box<dyn Watcher>>,
 }
 
+/// Limit of the devices of one collector. Slurm's has the most: a job is one, and 1,024 jobs are shown.
+pub const MAX_DEVICES: usize = 2048;
+
 /// Finds a collector's devices.
 pub trait Devices: Send {
     /// Lists the devices: at open, on hot-plug and after a release of the driver.

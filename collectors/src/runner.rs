@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Block, Device, Devices, Error, NoDevices, Source, Spec, Subject};
+use crate::{Block, Device, Devices, Error, MAX_DEVICES, NoDevices, Source, Spec, Subject};
 use disposal::Disposal;
 use work::Work;
 
@@ -346,7 +346,12 @@ impl Runner {
 type ScanResult = (Vec<Box<dyn Device>>, Option<String>);
 
 fn scan(devices: &mut dyn Devices) -> Result<ScanResult, Error> {
-    let found = devices.scan()?;
+    let mut found = devices.scan()?;
+    if let Some(first) = found.get(MAX_DEVICES) {
+        let (all, first) = (found.len(), first.subject());
+        tracing::error!(all, %first, "more than {MAX_DEVICES} devices: this one and later ones are not read");
+        found.truncate(MAX_DEVICES);
+    }
     Ok((found, devices.notes()))
 }
 

@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Device;
 use crate::sys::task;
 
-/// Maximum length of the queue behind a stuck device: longer than the results of many scans, so that no device is
-/// left open only because the thread has not run yet.
+/// Maximum length of the queue behind a stuck device.
 const MAX_WAITING: usize = 1024;
+/// A closing of this length is stuck. Others end soon, so that no device is left open because of them.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// Closes the devices of one collector.
 pub(super) struct Disposal {
@@ -45,8 +46,9 @@ impl Disposal {
     /// Queues devices to close; never waits.
     pub(super) fn take(self: &Arc<Self>, left: impl IntoIterator<Item = Box<dyn Device>>) {
         let mut state = self.lock();
+        let is_stuck = state.closing.is_some_and(|(since, _)| since.elapsed() >= STUCK);
         for device in left {
-            if state.waiting.len() < MAX_WAITING {
+            if !is_stuck || state.waiting.len() < MAX_WAITING {
                 state.waiting.push_back(device);
             } else {
                 self.leak(&mut state, device);
@@ -104,5 +106,65 @@ impl Disposal {
     /// The number of devices left open.
     pub(super) fn leaked(&self) -> u64 {
         self.lock().leaked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+    use crate::{Block, Error, Subject};
+
+    /// Its closing ends when the other end of the channel is dropped.
+    struct Held {
+        subject: Subject,
+        until: Option<Receiver<()>>,
+    }
+
+    impl Device for Held {
+        fn subject(&self) -> &Subject {
+            &self.subject
+        }
+
+        fn read(&mut self, _out: &mut Block) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            if let Some(until) = &self.until {
+                until.recv().ok();
+            }
+        }
+    }
+
+    fn device(until: Option<Receiver<()>>) -> Box<dyn Device> {
+        Box::new(Held {
+            subject: Subject::gpu("0"),
+            until,
+        })
+    }
+
+    #[test]
+    fn devices_are_left_open_only_behind_one_that_is_stuck() {
+        let disposal = Disposal::new("test");
+        let (end, until) = channel();
+        disposal.take([device(Some(until))]);
+        disposal.take((0..MAX_WAITING * 2).map(|_| device(None)));
+        assert_eq!(disposal.leaked(), 0, "the first one has just begun");
+        thread::sleep(STUCK);
+        while disposal.closing().is_none_or(|(since, _)| since.elapsed() < STUCK) {
+            thread::yield_now();
+        }
+        disposal.take([device(None)]);
+        assert_eq!(disposal.leaked(), 1);
+        drop(end);
+        while disposal.is_busy() {
+            thread::yield_now();
+        }
+        disposal.take((0..MAX_WAITING * 2).map(|_| device(None)));
+        assert_eq!(disposal.leaked(), 1);
     }
 }

@@ -101,6 +101,13 @@ impl Devices for List {
     }
 }
 
+/// The daemon accepts no longer list.
+#[test]
+fn a_list_that_is_too_long_is_cut() {
+    let behaviours = (0..=MAX_DEVICES).map(|_| Behaviour::Answers).collect();
+    assert_eq!(runner(&PATIENT, behaviours).subjects().len(), MAX_DEVICES);
+}
+
 fn runner(spec: &'static Spec, behaviours: Vec<Behaviour>) -> Runner {
     let devices = behaviours
         .into_iter()

@@ -303,9 +303,7 @@ impl JobState {
     fn show_ambiguous(&mut self, out: &mut Block) {
         let (env, folder) = (&self.common.env, &self.folder);
         let has_daemon = |path: &PathBuf| {
-            let events = root::read_text(&path.join("cgroup.events")).ok().flatten();
-            let is_empty = events.is_some_and(|events| events.lines().any(|line| line == "populated 0"));
-            !is_empty && process::daemons(env, path).is_ok_and(|pids| !pids.is_empty())
+            !process::is_left_over(path) && process::daemons(env, path).is_ok_and(|pids| !pids.is_empty())
         };
         if !has_daemon(&folder.path) && !folder.others.iter().any(has_daemon) {
             return;

@@ -63,6 +63,19 @@ pub(super) fn daemons(env: &Env, job: &Path) -> Result<Vec<u32>, Error> {
     Ok(pids)
 }
 
+/// Whether a job's cgroup has no process, as far as can be read. Slurm cannot always remove one.
+pub(super) fn is_left_over(job: &Path) -> bool {
+    match root::read_text(&job.join("cgroup.events")) {
+        Ok(Some(events)) => events.lines().any(|line| line == "populated 0"),
+        // cgroup v1.
+        Ok(None) => homes(job).is_ok_and(|mut homes| {
+            homes.retain(|home| !listed(home).is_ok_and(|pids| pids.is_empty()));
+            homes.is_empty()
+        }),
+        Err(_) => false,
+    }
+}
+
 /// The tasks of each step, and whether it is that of the batch script, which comes first.
 pub(super) fn tasks(env: &Env, job: &Path) -> Vec<(bool, Vec<u32>)> {
     let mut all = Vec::new();

@@ -7,7 +7,7 @@ use testkit::tree::{self, Entry};
 
 use super::program::tests::gpu_program;
 use super::*;
-use crate::{Block, Value};
+use crate::{Block, MAX_DEVICES, Value};
 
 mod grants;
 mod hooks;
@@ -207,6 +207,29 @@ fn a_cgroup_without_processes_is_no_job() {
     node.program(&format!("{SCOPE}/job_9"), 1, &[(0, true)]);
     node.cgroup(&format!("{SCOPE}/job_9/cgroup.events"), "populated 0\n");
     assert_eq!(node.read(""), [""; 0]);
+}
+
+/// As before an error "no space left on device" of the cgroup filesystem.
+#[test]
+fn thousands_of_cgroups_without_processes_take_no_places_of_jobs() {
+    let node = Node::new();
+    node.job(&format!("{SCOPE}/job_99999"), 500);
+    for job in 1..=MAX_DEVICES {
+        node.cgroup(&format!("{SCOPE}/job_{job}/cgroup.events"), "populated 0\n");
+    }
+    assert_eq!(node.open("").scan().unwrap().len(), 1);
+
+    let node = Node::new();
+    node.remove("sys/fs/cgroup/cgroup.controllers");
+    let job = |number: usize, pids: &str| {
+        let list = format!("freezer/slurm/uid_1000/job_{number}/step_extern/cgroup.procs");
+        node.cgroup(&list, pids);
+    };
+    job(99_999, "500\n");
+    for number in 1..=MAX_DEVICES {
+        job(number, "");
+    }
+    assert_eq!(node.open("").scan().unwrap().len(), 1);
 }
 
 /// Slurm's `sleep` of an extern step outlives a slurmstepd that is killed.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::cgroup::{JobName, is_above, scope_node, v1_node};
 use super::process;
 use crate::sys::root;
-use crate::{Env, Error};
+use crate::{Env, Error, MAX_DEVICES};
 
 /// Maximum depth of folders above a Slurm scope: the root, system.slice and the scope of a node that is itself a container (kind),
 /// that of a kubelet, kubepods.slice, its class, the pod, the scope of the container, `container`, system.slice.
@@ -112,7 +112,13 @@ impl Tree {
         }
         // A hybrid v1 and v2 node shows a job in both, and v2 has more values.
         found.extend(of_scopes);
-        Ok(found.into_values().collect())
+        let mut jobs: Vec<Folder> = found.into_values().collect();
+        // Thousands can be left over: they take no places of running jobs.
+        if jobs.len() > MAX_DEVICES {
+            let is_left = |folder: &Folder| folder.others.is_empty() && process::is_left_over(&folder.path);
+            jobs.retain(|folder| !is_left(folder));
+        }
+        Ok(jobs)
     }
 
     /// The folders whose listings change when jobs or their parents come and go. Empty without a slurmd.

@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 
 use collectors::block::{MAX_LABEL_BYTES, MAX_SERIES};
 use collectors::text::{is_printable, printable};
-use collectors::{Layout, Spec, Subject};
+use collectors::{Layout, MAX_DEVICES, Spec, Subject};
 
 use crate::bucket::Bucket;
 use crate::worker::monitor::LateThread;
 use crate::worker::proto::{Failure, Garbage};
 
-/// The most devices of one collector. Slurm's has the most: a job is one, and 1,024 jobs are shown.
-pub(super) const MAX_DEVICES: usize = 2048;
 /// The longest text of a failure, in bytes.
 const MAX_TEXT: usize = 500;
 /// The longest name of a device, thread or wait channel, in bytes.

@@ -1,12 +1,11 @@
 //! A worker that was taken over: it loses its connection, and the daemon keeps its memory and its log.
 
-use collectors::Labels;
+use collectors::{Labels, MAX_DEVICES};
 use collectors::event::{BootId, EventBody, PciAddress, Xid, XidSource};
 use collectors::sys::task::Task;
 
 use crate::worker::monitor::SOURCE;
 
-use super::super::limits::MAX_DEVICES;
 use super::*;
 
 fn xid(source: XidSource) -> Event {
