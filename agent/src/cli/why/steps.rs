@@ -71,7 +71,7 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
         )),
         "reset-gpu" if is_nvidia(&i.subject_name) => steps.push((
             caller.release(&format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name))),
-            "the remedy, without a job on the GPU; GPUs on NVSwitches are reset together",
+            "the remedy, without a job on the GPU; if nvidia-smi names other GPUs, reset them in the same command",
         )),
         "reset-gpu" if is_amd(&i.subject_name) && !i.pci.is_empty() => steps.push((
             format!("amd-smi reset --gpureset --gpu {}", quoted(&i.pci)),
