@@ -119,3 +119,30 @@ pub(super) fn why(
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+    use crate::checks;
+
+    macro_rules! runbooks {
+        ($($id:literal)*) => {
+            [$(($id, include_str!(concat!("../../../docs/runbooks/", $id, ".md")))),*]
+        };
+    }
+
+    #[test]
+    fn the_runbook_of_a_drain_that_a_person_lifts_says_so() {
+        let runbooks = runbooks!(
+            "edac-uncorrected" "gpu-down" "gpu-ecc-uncorrected" "gpu-missing" "gpu-row-remap" "gpu-sram-threshold"
+        );
+        let drains = |id: &&&str| checks::check(id).is_some_and(|check| check.may.at_most() == Mode::Drain);
+        let lifted: Vec<&str> = UNVERIFIED.iter().filter(drains).copied().collect();
+        assert_eq!(lifted, runbooks.map(|(id, _)| id));
+        for (id, text) in runbooks {
+            let end = text.split("## How it clears").nth(1).unwrap_or_default();
+            assert!(end.contains("stays until a person lifts it"), "{id}");
+        }
+    }
+}
