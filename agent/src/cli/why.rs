@@ -11,7 +11,7 @@ use super::{screen, status};
 use crate::http::control::{GpuView, Request};
 use health::Mode;
 use health::verdict::Health;
-use health::view::{IncidentView, View};
+use health::view::{DrainView, IncidentView, View};
 use screen::Screen;
 use select::select;
 use steps::Caller;
@@ -34,12 +34,12 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     let status = args.show.ask(&Request::Status, status::of)?;
     let selected = select(&status, args.id.as_deref(), args.all).map_err(anyhow::Error::msg)?;
     let (found, gpu) = (selected.incidents, selected.gpu);
+    let caller = Caller::new(args.show.run_dir.as_deref());
     let text = if args.show.json {
         serde_json::to_string_pretty(&found)? + "\n"
     } else if found.is_empty() {
-        nothing(&status.view, gpu)
+        nothing(&status.view, gpu, &caller)
     } else {
-        let caller = Caller::new(args.show.run_dir.as_deref());
         let screen = Screen::now(args.show.colour.colour);
         let now = jiff::Timestamp::now().as_second();
         let page = |i: &&IncidentView| show::show(i, &status.view.drain, &caller, now, &screen);
@@ -48,7 +48,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     screen::print(&text, ExitCode::SUCCESS)
 }
 
-fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
+fn nothing(view: &View, gpu: Option<&GpuView>, caller: &Caller) -> String {
     if let Some(gpu) = gpu {
         return format!(
             "no incident of GPU {} ({})\n",
@@ -66,7 +66,25 @@ fn nothing(view: &View, gpu: Option<&GpuView>) -> String {
         Health::Healthy => String::new(),
         health => format!("verdict {}: {}\n", health.word(), screen::clean(&verdict.text)),
     };
-    format!("no open incidents{hint}\n{doubt}")
+    format!(
+        "no open incidents{hint}\n{doubt}{}",
+        standing(&view.drain, caller)
+    )
+}
+
+/// A drain that stays after its incidents: Slurm still shows it.
+fn standing(drain: &DrainView, caller: &Caller) -> String {
+    match &drain.incident {
+        Some(id) if drain.state == "drained" => {
+            let why = screen::clean(&drain.why);
+            let comma = if why.is_empty() { "" } else { ", " };
+            format!(
+                "our drain: drained{comma}{why}\n  {}\n",
+                caller.order("clear", id)
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 /// The effect of an incident on the node, in 1 or 2 words.

@@ -33,7 +33,7 @@ impl Caller {
         Self { program, options }
     }
 
-    fn order(&self, verb: &str, id: &str) -> String {
+    pub(super) fn order(&self, verb: &str, id: &str) -> String {
         let Self { program, options } = self;
         format!("{program} {verb} {} --reason 'TEXT'{options}", quoted(id))
     }

@@ -261,7 +261,7 @@ fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
     view.verdict.health = Health::Unknown;
     view.verdict.text = "the GPU is not on the PCI bus".to_owned();
     assert_eq!(
-        nothing(&view, None),
+        nothing(&view, None, &caller()),
         "no open incidents; 1 closed: `nodewarden why --all`\nverdict unknown: the GPU is not on the PCI bus\n"
     );
     view.incidents[0].closed = None;
@@ -270,8 +270,27 @@ fn where_nothing_is_wrong_it_says_so_and_where_closed_ones_are() {
         index: "3".to_owned(),
         ..GpuView::default()
     };
-    assert_eq!(nothing(&view, Some(&gpu)), "no incident of GPU 3 (GPU-2)\n");
+    assert_eq!(
+        nothing(&view, Some(&gpu), &caller()),
+        "no incident of GPU 3 (GPU-2)\n"
+    );
     view.incidents.clear();
     view.verdict.health = Health::Healthy;
-    assert_eq!(nothing(&view, None), "no open incidents\n");
+    assert_eq!(nothing(&view, None, &caller()), "no open incidents\n");
+}
+
+/// Slurm still shows the drain, with an id that `why` does not list.
+#[test]
+fn a_drain_that_stays_after_its_incident_is_shown_with_the_command_that_lifts_it() {
+    let mut view = sample::view();
+    view.incidents.clear();
+    view.verdict.health = Health::Healthy;
+    view.drain.state = "drained".to_owned();
+    view.drain.incident = Some("abcdefgh".to_owned());
+    view.drain.why = "repaired, but no test has verified it: an operator lifts the drain".to_owned();
+    let caller = Caller::called("nodewarden", None);
+    assert_eq!(
+        nothing(&view, None, &caller),
+        "no open incidents\nour drain: drained, repaired, but no test has verified it: an operator lifts the drain\n  nodewarden clear abcdefgh --reason 'TEXT'\n"
+    );
 }
