@@ -59,28 +59,45 @@ impl Node {
 
     /// With another scenario.
     fn with(change: impl FnOnce(String) -> String) -> Self {
-        let dir = tempfile::Builder::new().prefix("nw-nvidia-").tempdir().unwrap();
-        // Under root, the workers run as other users.
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
-        tree::unpack(&fixtures.join("host/h100"), dir.path()).unwrap();
-        let scenario = fs::read_to_string(fixtures.join("nvidia/h100/nvml.toml")).unwrap();
-        let driver = FakeNvml::install_text(dir.path(), &change(scenario)).unwrap();
-        let config = dir.path().join("site.toml");
-        fs::write(&config, format!("[nvidia]\nlibrary = {:?}\n", driver.library())).unwrap();
-        let port = Port::reserve().unwrap();
-        let address = format!("127.0.0.1:{}", port.number());
-        let mut node = Self {
-            driver,
-            address,
-            daemon: None,
-            dir,
-            _port: port,
-        };
+        let mut node = Self::on("host/h100", change);
+        let config = format!("[nvidia]\nlibrary = {:?}\n", node.driver.library());
+        fs::write(node.dir.path().join("site.toml"), config).unwrap();
         node.run();
         let seen = node.until("all GPUs are up", &|page| gpus_up(page) == 8);
         assert_eq!(starts(&seen, "nvidia"), Some(1.0));
         node
+    }
+
+    /// A node without NVIDIA's driver.
+    fn without_driver() -> Self {
+        let mut node = Self::on("host/bare", |scenario| scenario);
+        fs::write(node.dir.path().join("site.toml"), "").unwrap();
+        node.run();
+        node.until("the worker is not on this node", &|page| {
+            let state = "nodewarden_collector_state_info";
+            let is_it = |s: &&Sample| s.name == state && s.label("collector") == Some("nvidia");
+            page.iter().find(is_it).and_then(|s| s.label("state")) == Some("absent")
+        });
+        node
+    }
+
+    /// The files of a node, on which no daemon runs yet.
+    fn on(host: &str, change: impl FnOnce(String) -> String) -> Self {
+        let dir = tempfile::Builder::new().prefix("nw-nvidia-").tempdir().unwrap();
+        // Under root, the workers run as other users.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+        tree::unpack(&fixtures.join(host), dir.path()).unwrap();
+        let scenario = fs::read_to_string(fixtures.join("nvidia/h100/nvml.toml")).unwrap();
+        let driver = FakeNvml::install_text(dir.path(), &change(scenario)).unwrap();
+        let port = Port::reserve().unwrap();
+        Self {
+            driver,
+            address: format!("127.0.0.1:{}", port.number()),
+            daemon: None,
+            dir,
+            _port: port,
+        }
     }
 
     /// Starts the daemon on the node, in place of one that runs.
@@ -477,6 +494,30 @@ fn a_driver_whose_library_cannot_be_initialised_is_found_and_a_release_is_no_fau
     assert!(seen.iter().find(failed).is_some());
     node.driver.lift().unwrap();
     node.until("the GPUs are up again", &|page| gpus_up(page) == 8);
+}
+
+#[test]
+fn a_release_ends_at_once_where_the_driver_is_not_on_this_node() {
+    let node = Node::without_driver();
+    let run = |script: &str| {
+        let begun = Instant::now();
+        let (code, err) = {
+            let output = node.release(script).output().unwrap();
+            (output.status.code(), text(&output).1)
+        };
+        assert_eq!(code, Some(7), "{err}");
+        assert!(err.contains("release ended: nvidia: not on this node"), "{err}");
+        // The time-out for a worker that does not start is 60 s.
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    };
+    run("exit 7");
+    // A command that unloads the driver.
+    let module = node.dir.path().join("root/sys/module/nvidia");
+    fs::create_dir_all(&module).unwrap();
+    node.until("the worker has started", &|page| {
+        starts(page, "nvidia") == Some(1.0)
+    });
+    run(&format!("rmdir {module:?}; exit 7"));
 }
 
 /// `nodewarden metrics` with the stand-in, while it is as that says.

@@ -16,7 +16,8 @@ use super::client::{Connection, Unreachable};
 use super::{dirs, screen};
 use crate::config::duration;
 use crate::http::control::release::{LEAVE, MOST_SECONDS, releasable};
-use crate::http::control::{NodeStatus, Reply, Request};
+use crate::http::control::{NodeStatus, Reply, Request, WorkerView};
+use crate::link::WorkerDown;
 use sys::{foreground, holders, poll};
 
 /// Time-out for the worker to open the driver again.
@@ -189,8 +190,7 @@ impl<'a> Driver<'a> {
     fn status(&mut self) -> anyhow::Result<(Box<NodeStatus>, u64)> {
         match self.daemon.ask(&Request::Status)? {
             Reply::Status(status) => {
-                let worker = status.workers.iter().find(|w| w.name == self.domain.name);
-                let starts = worker.map_or(0, |w| w.starts);
+                let starts = view_of(&status, self.domain).map_or(0, |w| w.starts);
                 Ok((status, starts))
             }
             Reply::Refused(text) => anyhow::bail!(text),
@@ -231,7 +231,10 @@ impl<'a> Driver<'a> {
         loop {
             let (status, starts) = self.status()?;
             let over = Instant::now() >= until;
-            let found = found(&status, self.domain).filter(|_| starts > self.starts);
+            // Where the node does not have the driver, the parent starts no worker. What it said before the release is forgotten.
+            let is_absent =
+                view_of(&status, self.domain).is_some_and(|w| w.down == WorkerDown::Absent.word());
+            let found = found(&status, self.domain).filter(|_| is_absent || starts > self.starts);
             match &found {
                 Some((_, Opened::Fails)) => _ = fails.get_or_insert_with(Instant::now),
                 _ => fails = None,
@@ -251,6 +254,10 @@ impl<'a> Driver<'a> {
             }
         }
     }
+}
+
+fn view_of<'s>(status: &'s NodeStatus, domain: &Domain) -> Option<&'s WorkerView> {
+    status.workers.iter().find(|w| w.name == domain.name)
 }
 
 /// What the worker found when it opened the driver again.
