@@ -238,10 +238,11 @@ pub(super) static ROWS: &[Row] = &[
         when: has_errors,
         ..ROW
     },
-    // The parameter -1, which is the default, and -2 keep the GPU in use.
+    // Whether the next start uses the GPU depends on bad_page_threshold and the version. Of -1 (the default) and -2, the
+    // first drivers refuse both, later ones accept only -2, then only -1, and from 2025 on both.
     Row {
         id: "amdgpu-bad-pages",
-        what: "a GPU has too many bad pages; with bad_page_threshold -1 or -2 the driver still uses it",
+        what: "a GPU has too many bad pages; the driver may refuse it at the next start",
         about: Pci,
         meaning: fault(Ends::Person),
         forms: &[
