@@ -1,4 +1,6 @@
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use proptest::prelude::*;
 
@@ -41,6 +43,35 @@ fn each_line_is_the_row_and_the_subject_of_its_sample_or_none() {
         let want = (row != "-").then_some((row, subject));
         assert_eq!(got, want, "{text}");
         assert!(read.is_none_or(|read| is_admitted(&read)), "{text}");
+    }
+}
+
+/// Its command is `grep -F`.
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the test reads documents of this repository"
+)]
+fn the_command_of_a_runbook_shows_each_line_that_opens_its_check() {
+    let runbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runbooks");
+    for id in ["kernel-crash", "kernel-stall"] {
+        let runbook = fs::read_to_string(runbooks.join(format!("{id}.md"))).unwrap();
+        let parts: Vec<&str> = runbook
+            .split("-e '")
+            .skip(1)
+            .filter_map(|rest| Some(rest.split_once('\'')?.0))
+            .collect();
+        assert!(runbook.contains("grep -F "), "{id}");
+        let shows = |line: &str| parts.iter().any(|part| line.contains(part));
+        let is_its = |row: &Row| matches!(row.meaning, Meaning::Fault { check, .. } if check == id);
+        for row in rows().filter(|row| is_its(row)) {
+            for form in row.forms {
+                assert!(shows(form.text()), "{id}: {}", form.text());
+            }
+            for (_, _, line) in samples().filter(|(sample, ..)| *sample == row.id) {
+                assert!(shows(line), "{id}: {line}");
+            }
+        }
     }
 }
 
