@@ -196,9 +196,10 @@ pub(super) static ROWS: &[Row] = &[
         about: Pci,
         meaning: fault(Ends::Reboot),
         forms: &[
+            // With a capital letter: the unified RAS driver. With a blank before the parenthesis: found when the driver is loaded.
             driver(
                 AMD,
-                "uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+                "*ncorrectable hardware error*(ERREVENT_ATHUB_INTERRUPT) detected!",
             ),
             driver(AMD, "RAS controller interrupt triggered by NBIF error"),
         ],
