@@ -37,6 +37,12 @@ const HEALTH: header::Family<'static> = joined::gauge(
     "Health of a GPU by nodewarden's checks: 0 with an open incident that requires an act, 1 without; absent if the GPU does not answer.",
 );
 
+/// Whether a GPU answers. `None`: unknown, as of one that is suspended.
+fn up(snapshot: &Snapshot, gpu: Option<&str>) -> Option<Value> {
+    let mut ups = snapshot.all_shown().filter(|s| s.metric == &UP);
+    ups.find(|up| up.label("gpu") == gpu).map(|up| up.value)
+}
+
 /// Appends the number of GPUs.
 pub(super) fn nodes(snapshot: &Snapshot, w: &mut Writer<'_>) {
     if !w.shown().filter.takes(COLLECTOR) {
@@ -49,7 +55,8 @@ pub(super) fn nodes(snapshot: &Snapshot, w: &mut Writer<'_>) {
     let (format, out) = w.raw();
     NODES.write(format, out);
     line::start(NODES.name, NODES.kind, Part::Whole, 1.0, labels, out);
-    number::u64(gpus.len() as u64, out);
+    let answer = |gpu: &&Sample<'_>| up(snapshot, gpu.label("gpu")) != Some(Value::U64(0));
+    number::u64(gpus.iter().filter(answer).count() as u64, out);
     out.push(b'\n');
 }
 
@@ -63,15 +70,11 @@ pub(super) fn health(page: &Page, w: &mut Writer<'_>) {
         .filter(|i| i.closed.is_none() && i.acts && i.subject_kind == "gpu")
         .map(|i| i.subject_name.as_str())
         .collect();
-    let is_up = |gpu: &str| {
-        let mut ups = page.snapshot.all_shown().filter(|s| s.metric == &UP);
-        ups.any(|up| up.label("gpu") == Some(gpu) && up.value == Value::U64(1))
-    };
     let rows = gpus(&page.snapshot).into_iter().filter_map(|gpu| {
         let name = gpu.label("gpu")?;
         let value = match open.contains(&name) {
             true => 0,
-            false => is_up(name).then_some(1)?,
+            false => (up(&page.snapshot, Some(name)) == Some(Value::U64(1))).then_some(1)?,
         };
         Some((gpu, Vec::new(), Value::U64(value)))
     });

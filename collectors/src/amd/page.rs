@@ -8,7 +8,7 @@ use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
 
 /// Labels that other metrics do not have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PageLabels {
     hostname: String,
     /// The position of its first partition among all partitions of the node. The exporter counts partitions as GPUs.

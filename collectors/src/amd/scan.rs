@@ -9,13 +9,15 @@ use super::gpu::{AmdGpu, GpuState};
 use super::identity::{self, label};
 use super::page::PageLabels;
 use super::processes::Processes;
-use super::topology::Topology;
-use crate::gpu::identity::hostname;
+use super::topology::{Partition, Topology};
+use crate::gpu::identity::{Identity, hostname};
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error, PciAddress};
 
 /// The driver's folder: a link for each of its functions.
 const DRIVER: &str = "/sys/bus/pci/drivers/amdgpu";
+/// The folder of every device on the bus.
+const BUS: &str = "/sys/bus/pci/devices";
 /// The folder of graphics devices, for trees of files without the bus. Here a GPU that is divided has up to 8 cards.
 const CARDS: &str = "/sys/class/drm";
 
@@ -32,7 +34,7 @@ fn functions(env: &Env) -> Result<Vec<Function>, Error> {
     let on_bus = root::entries(&env.path(DRIVER))?.unwrap_or_default().into_iter();
     let on_bus = on_bus.filter(|entry| PciAddress::parse(&entry.name).is_some());
     let of_bus = |entry: Entry| Function {
-        folder: env.path("/sys/bus/pci/devices").join(&entry.name),
+        folder: env.path(BUS).join(&entry.name),
         pci: entry.name,
         inode: entry.inode,
     };
@@ -78,18 +80,43 @@ impl Signs {
     }
 }
 
-/// The state of a function, from zero on if the driver took it again or another GPU has its address.
-fn state_of(
-    states: &mut BTreeMap<String, (u64, Arc<Mutex<GpuState>>)>,
-    function: &Function,
-) -> Arc<Mutex<GpuState>> {
-    let of_inode = states
-        .remove(&function.pci)
-        .filter(|(inode, _)| *inode == function.inode);
-    let (_, state) = of_inode.unwrap_or_else(|| (function.inode, Arc::default()));
-    let kept = (function.inode, Arc::clone(&state));
-    states.insert(function.pci.clone(), kept);
-    state
+/// Where a GPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The driver has it.
+    Bound,
+    /// On the bus, without a driver: the kernel takes the driver away before it removes a device.
+    Unbound,
+    /// Off the bus.
+    Lost,
+}
+
+/// A GPU that the driver has had since the start.
+struct Known {
+    function: Function,
+    identity: Identity,
+    page: PageLabels,
+    partitions: Vec<Partition>,
+    state: Arc<Mutex<GpuState>>,
+    place: Place,
+}
+
+impl Known {
+    /// Takes away the numbers that the driver has given to another GPU.
+    fn lose_numbers(&mut self, others: &BTreeMap<String, Self>) {
+        let bound = || others.values().filter(|gpu| gpu.place == Place::Bound);
+        let own = &mut self.identity;
+        if bound().any(|gpu| gpu.identity.index == own.index) {
+            own.index.clear();
+        }
+        if bound().any(|gpu| gpu.identity.minor == own.minor) {
+            own.minor.clear();
+        }
+        let has = |minor| bound().any(|gpu| gpu.partitions.iter().any(|part| part.minor == minor));
+        if self.partitions.iter().any(|part| has(part.minor)) {
+            self.partitions.clear();
+        }
+    }
 }
 
 /// The list.
@@ -98,8 +125,8 @@ pub(super) struct AmdDevices {
     hostname: String,
     processes: Processes,
     signs: Signs,
-    /// By address, with the function's inode: what another device left is not this one's.
-    states: BTreeMap<String, (u64, Arc<Mutex<GpuState>>)>,
+    /// By address.
+    known: BTreeMap<String, Known>,
 }
 
 impl AmdDevices {
@@ -109,8 +136,58 @@ impl AmdDevices {
             hostname: hostname(env),
             processes: Processes::new(env, is_served),
             signs: Signs::default(),
-            states: BTreeMap::new(),
+            known: BTreeMap::new(),
         }
+    }
+
+    /// Whether a device is at this address.
+    fn is_there(&self, pci: &str) -> bool {
+        let folder = self.env.path(BUS).join(pci);
+        !matches!(root::inode(&folder), Ok(None))
+    }
+
+    /// Whether a device at this address has a driver, as vfio-pci.
+    fn is_driven(&self, pci: &str) -> bool {
+        let driver = self.env.path(BUS).join(pci).join("driver");
+        matches!(root::inode(&driver), Ok(Some(_)))
+    }
+
+    /// Keeps those that the driver no longer has.
+    fn keep(&mut self, before: BTreeMap<String, Known>) {
+        let named: BTreeSet<String> = self.known.values().map(|gpu| gpu.identity.gpu.clone()).collect();
+        for (pci, mut gpu) in before {
+            if self.known.contains_key(&pci) || named.contains(&gpu.identity.gpu) {
+                continue;
+            }
+            gpu.place = match (self.is_there(&pci), gpu.place) {
+                // It has another use.
+                (true, Place::Lost) => continue,
+                (true, _) if self.is_driven(&pci) => continue,
+                (true, _) => Place::Unbound,
+                (false, _) => Place::Lost,
+            };
+            gpu.lose_numbers(&self.known);
+            self.known.insert(pci, gpu);
+        }
+    }
+
+    /// The GPUs to be read.
+    fn devices(&self) -> Vec<Box<dyn Device>> {
+        let served = self.known.values().filter(|gpu| gpu.place != Place::Unbound);
+        served.map(|gpu| self.device(gpu)).collect()
+    }
+
+    fn device(&self, gpu: &Known) -> Box<dyn Device> {
+        // The first partition has the GPU's own device, each other one a platform device.
+        let folder = |minor| self.env.path(CARDS).join(format!("renderD{minor}/device"));
+        let folders = gpu.partitions.iter().map(|p| GpuFiles::new(folder(p.minor)));
+        Box::new(AmdGpu::new(
+            (gpu.identity.clone(), gpu.page.clone()),
+            (gpu.partitions.clone(), folders.collect()),
+            GpuFiles::new(gpu.function.folder.clone()),
+            self.processes.clone(),
+            Arc::clone(&gpu.state),
+        ))
     }
 }
 
@@ -124,11 +201,16 @@ impl Devices for AmdDevices {
             // The driver of the kernel itself has no version of its own.
             None => root::read_lossy(&self.env.path("/proc/sys/kernel/osrelease"))?.unwrap_or_default(),
         };
+        let is_loaded = root::inode(&self.env.path(DRIVER))?.is_some();
+        let before = std::mem::take(&mut self.known);
         let mut names = BTreeSet::new();
-        let mut devices: Vec<Box<dyn Device>> = Vec::new();
         let mut first = 0;
         for (index, function) in self.signs.functions.iter().enumerate() {
             let pci = function.pci.as_str();
+            if is_loaded && before.contains_key(pci) && !self.is_there(pci) {
+                // It leaves at this moment: its files no longer name it.
+                continue;
+            }
             let files = GpuFiles::new(function.folder.clone());
             let partitions = topology.of(pci).to_vec();
             let mut identity = identity::read(&files, (pci, index), &driver, &partitions);
@@ -137,28 +219,36 @@ impl Devices for AmdDevices {
                 identity.gpu = label("", pci);
                 names.insert(identity.gpu.clone());
             }
-            let state = state_of(&mut self.states, function);
-            let processes = self.processes.clone();
-            // The first partition has the GPU's own device, each other one a platform device.
-            let folder = |minor| self.env.path(CARDS).join(format!("renderD{minor}/device"));
-            let folders = partitions.iter().map(|p| GpuFiles::new(folder(p.minor)));
-            let folders = folders.collect();
+            // From zero on if the driver took it again: what another device left is not this one's.
+            let state = before
+                .get(pci)
+                .filter(|gpu| gpu.function.inode == function.inode)
+                .map(|gpu| Arc::clone(&gpu.state));
             let page = PageLabels::read(&files, &self.hostname, first);
             first += partitions.len().max(1);
-            devices.push(Box::new(AmdGpu::new(
-                (identity, page),
-                (partitions, folders),
-                files,
-                processes,
-                state,
-            )));
+            let gpu = Known {
+                function: function.clone(),
+                identity,
+                page,
+                partitions,
+                state: state.unwrap_or_default(),
+                place: Place::Bound,
+            };
+            self.known.insert(function.pci.clone(), gpu);
         }
-        let is_here = |pci: &String| self.signs.functions.iter().any(|f| f.pci == *pci);
-        self.states.retain(|pci, _| is_here(pci));
-        Ok(devices)
+        // A driver that is not loaded misses no GPU.
+        if is_loaded {
+            self.keep(before);
+        }
+        Ok(self.devices())
     }
 
     fn changed(&mut self) -> bool {
-        Signs::read(&self.env).is_ok_and(|now| now != self.signs)
+        let has_moved = |(pci, gpu): (&String, &Known)| match gpu.place {
+            Place::Bound => false,
+            Place::Unbound => !self.is_there(pci) || self.is_driven(pci),
+            Place::Lost => self.is_there(pci),
+        };
+        self.known.iter().any(has_moved) || Signs::read(&self.env).is_ok_and(|now| now != self.signs)
     }
 }

@@ -253,7 +253,7 @@ fn a_refusal_during_a_reset_is_not_missing_permission() {
 }
 
 #[test]
-fn a_gpu_that_leaves_is_lost_until_the_list_is_read_again_and_its_return_is_noticed() {
+fn a_gpu_that_leaves_the_bus_keeps_its_place_and_its_return_is_noticed() {
     let mut node = Node::new("mi300x");
     node.read();
     let (folder, link) = (
@@ -270,14 +270,79 @@ fn a_gpu_that_leaves_is_lost_until_the_list_is_read_again_and_its_return_is_noti
     fs::remove_file(&link).unwrap();
     assert!(node.source.devices.changed());
     node.scan();
-    assert_eq!(node.devices.len(), 1, "given away, which is no fault");
+    assert_eq!(node.devices.len(), 2);
     assert!(!node.source.devices.changed());
+    node.read();
+    assert_eq!(
+        node.value(&m::UNAVAILABLE_INFO, &[GPU, "lost"]),
+        Some(Value::U64(1))
+    );
+    let info = node.block.iter().find(|(s, _)| s.metric == &m::INFO).unwrap().0;
+    assert_eq!(info.labels[4].as_str(), "", "the index is now the other one's");
     fs::rename(&away, &folder).unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    assert_eq!(node.devices.len(), 1, "there, and not given to the driver");
     std::os::unix::fs::symlink("../../../../devices", &link).unwrap();
     assert!(node.source.devices.changed());
     node.scan();
     node.read();
     assert_eq!(node.value(&m::UP, &[GPU]), Some(Value::U64(1)));
+    assert_eq!(node.devices.len(), 2);
+}
+
+/// The kernel unbinds a function before it removes it. With the driver, all go.
+#[test]
+fn a_gpu_without_the_driver_is_given_away_until_it_leaves_the_bus() {
+    let mut node = Node::new("mi300x");
+    let drivers = node.path("/sys/bus/pci/drivers/amdgpu");
+    fs::remove_file(drivers.join(PCI)).unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    assert_eq!(node.devices.len(), 1);
+    let (folder, away) = (node.of_gpu(""), node.path("/away"));
+    fs::rename(&folder, &away).unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    node.read();
+    assert_eq!(node.value(&m::UP, &[GPU]), Some(Value::U64(0)));
+
+    fs::remove_dir_all(&drivers).unwrap();
+    node.scan();
+    assert_eq!(node.devices.len(), 0, "a driver that is unloaded misses no GPU");
+    assert!(!node.source.devices.changed());
+}
+
+#[test]
+fn a_gpu_that_has_another_driver_is_forgotten() {
+    let mut node = Node::new("mi300x");
+    fs::remove_file(node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}"))).unwrap();
+    node.scan();
+    // The link to vfio-pci.
+    fs::create_dir(node.of_gpu("driver")).unwrap();
+    assert!(node.source.devices.changed());
+    node.scan();
+    assert!(!node.source.devices.changed());
+    fs::rename(node.of_gpu(""), node.path("/away")).unwrap();
+    assert!(!node.source.devices.changed());
+    node.scan();
+    assert_eq!(node.devices.len(), 1);
+}
+
+#[test]
+fn another_gpu_at_the_address_of_a_lost_one_replaces_it() {
+    let mut node = Node::new("mi300x");
+    let link = node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}"));
+    let (folder, away) = (node.of_gpu(""), node.path("/away"));
+    fs::rename(&folder, &away).unwrap();
+    fs::remove_file(&link).unwrap();
+    node.scan();
+    fs::rename(&away, &folder).unwrap();
+    fs::write(node.of_gpu("unique_id"), "5d0e0000aa0000ff\n").unwrap();
+    std::os::unix::fs::symlink("../../../../devices", &link).unwrap();
+    node.scan();
+    let names: Vec<_> = node.devices.iter().map(|d| d.subject().name.clone()).collect();
+    assert_eq!(names, ["GPU-5d0e0000aa0000ff", "GPU-5d0e0000aa000002"]);
 }
 
 /// A driver without `ras/event_state` gives no sign of new counts, which else are read every 5 min.
