@@ -164,7 +164,7 @@ impl AmdGpu {
         }
         engines::push(gpu, table.as_ref(), &self.folders, out);
         if let Some(table) = &table {
-            state.throttle.read(gpu, table, out);
+            state.throttle.read(gpu, table, state.limits.hotspot(), out);
         }
         sensors::push_link(gpu, table.as_ref(), files, out);
         self.read_memory(out);

@@ -85,6 +85,13 @@ impl Limits {
         }
     }
 
+    /// The temperature at which the hotspot reduces the clocks, in degrees Celsius.
+    pub(super) fn hotspot(&self) -> Option<u64> {
+        let mut limits = LIMITS.iter().zip(self.values);
+        let (_, millidegrees) = limits.find(|((name, ..), _)| *name == "temp2_crit")?;
+        millidegrees.filter(|limit| *limit > 0).map(|limit| limit / 1000)
+    }
+
     /// The modes of compute and memory partitions.
     pub(super) fn modes(&self) -> (&str, &str) {
         (&self.compute, &self.memory)

@@ -22,6 +22,10 @@ const BITS: [(u64, &str); 4] = [
     (0x0000_C000_0000_0000, "hw_power_brake"),
 ];
 
+/// `SMU_THROTTLER_TEMP_HOTSPOT_BIT`. Firmware of RDNA3 and RDNA4 sets it on cold GPUs too.
+const HOTSPOT: u64 = 1 << 36;
+/// Degrees Celsius below its limit at which a hotspot may be throttled.
+const NEAR: u64 = 5;
 /// The counters of one reading.
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
@@ -58,12 +62,10 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Takes a reading and pushes what it has.
-    pub(super) fn read(&mut self, gpu: &str, table: &Table<'_>, out: &mut Block) {
+    /// Takes a reading and pushes what it has. `limit`: of the hotspot.
+    pub(super) fn read(&mut self, gpu: &str, table: &Table<'_>, limit: Option<u64>, out: &mut Block) {
         if let Some(bits) = table.get(Field::ThrottleReasons) {
-            for (mask, reason) in BITS {
-                out.u64(&m::CLOCK_EVENT, &[gpu, reason], u64::from(bits & mask != 0));
-            }
+            push_bits(gpu, bits, is_hot(table, limit), out);
         }
         let Some(now) = Ticks::of(table) else { return };
         out.u64(&n::RESIDENCY_TICKS, &[gpu, "all"], now.all);
@@ -78,6 +80,23 @@ impl Throttle {
             out.push(&n::RESIDENCY_RATIO, &[gpu, reason], share);
         }
         self.last = Some(now);
+    }
+}
+
+/// Whether the hotspot is near its limit.
+fn is_hot(table: &Table<'_>, limit: Option<u64>) -> Option<bool> {
+    let (hotspot, limit) = table.get(Field::TemperatureHotspot).zip(limit)?;
+    Some(hotspot + NEAR >= limit)
+}
+
+/// Pushes the reasons of the table's bits. The bit of the hotspot alone does not prove heat.
+fn push_bits(gpu: &str, bits: u64, is_hot: Option<bool>, out: &mut Block) {
+    for (mask, reason) in BITS {
+        let active = match bits & mask {
+            HOTSPOT => is_hot,
+            bits => Some(bits != 0),
+        };
+        out.maybe_u64(&m::CLOCK_EVENT, &[gpu, reason], active.map(u64::from));
     }
 }
 
@@ -155,6 +174,46 @@ mod tests {
                 between(&last, &now).is_none_or(|seconds| seconds < 0.5),
                 "{now:?}"
             );
+        }
+    }
+
+    fn active(throttle: &mut Throttle, bytes: &[u8], limit: Option<u64>, reason: &str) -> Option<Value> {
+        let mut block = Block::default();
+        throttle.read("g", &Table::parse(bytes).unwrap(), limit, &mut block);
+        let mut events = block.iter().filter(|(s, _)| s.metric == &m::CLOCK_EVENT);
+        events
+            .find(|(s, _)| s.labels[1] == *reason)
+            .map(|(_, value)| value)
+    }
+
+    /// Firmware of RDNA3 and RDNA4 sets the bit of the hotspot on a cold GPU.
+    #[test]
+    fn the_bit_of_the_hotspot_counts_only_near_its_limit() {
+        let table = |bits: u64, hotspot: u16| {
+            let mut bytes = vec![0xFF; 120];
+            bytes[..4].copy_from_slice(&[120, 0, 1, 3]);
+            bytes[6..8].copy_from_slice(&hotspot.to_le_bytes());
+            bytes[112..].copy_from_slice(&bits.to_le_bytes());
+            bytes
+        };
+        for (bits, hotspot, limit, expected) in [
+            (HOTSPOT, 41, Some(110), Value::U64(0)),
+            (HOTSPOT, 104, Some(110), Value::U64(0)),
+            (HOTSPOT, 105, Some(110), Value::U64(1)),
+            (0, 109, Some(110), Value::U64(0)),
+            (HOTSPOT, 41, None, Value::Absent),
+            (HOTSPOT, u16::MAX, Some(110), Value::Absent),
+            // The memory and a regulator.
+            (HOTSPOT | 1 << 34, 41, Some(110), Value::U64(1)),
+            (1 << 38, 41, None, Value::U64(1)),
+        ] {
+            let found = active(
+                &mut Throttle::default(),
+                &table(bits, hotspot),
+                limit,
+                "hw_thermal",
+            );
+            assert_eq!(found, Some(expected), "{bits:x} {hotspot} {limit:?}");
         }
     }
 }
