@@ -26,6 +26,9 @@ const BITS: [(u64, &str); 4] = [
 const HOTSPOT: u64 = 1 << 36;
 /// Degrees Celsius below its limit at which a hotspot may be throttled.
 const NEAR: u64 = 5;
+/// The share of the time from which a reason counts as active.
+const MOST: f64 = 0.5;
+
 /// The counters of one reading.
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
@@ -64,12 +67,16 @@ pub(super) struct Throttle {
 impl Throttle {
     /// Takes a reading and pushes what it has. `limit`: of the hotspot.
     pub(super) fn read(&mut self, gpu: &str, table: &Table<'_>, limit: Option<u64>, out: &mut Block) {
-        if let Some(bits) = table.get(Field::ThrottleReasons) {
+        let bits = table.get(Field::ThrottleReasons);
+        if let Some(bits) = bits {
             push_bits(gpu, bits, is_hot(table, limit), out);
         }
         let Some(now) = Ticks::of(table) else { return };
         out.u64(&n::RESIDENCY_TICKS, &[gpu, "all"], now.all);
         let spent = self.last.map_or([None; REASONS.len()], |last| now.since(&last));
+        if bits.is_none() {
+            push_active(gpu, &spent, out);
+        }
         let reasons = REASONS.into_iter().zip(&mut self.seconds);
         for (((_, reason), total), (ticks, spent)) in reasons.zip(now.reasons.into_iter().zip(spent)) {
             *total += spent.map_or(0.0, |spent| spent.seconds);
@@ -97,6 +104,30 @@ fn push_bits(gpu: &str, bits: u64, is_hot: Option<bool>, out: &mut Block) {
             bits => Some(bits != 0),
         };
         out.maybe_u64(&m::CLOCK_EVENT, &[gpu, reason], active.map(u64::from));
+    }
+}
+
+/// Pushes the reasons that took most of the time since the last reading, for tables without bits.
+fn push_active(gpu: &str, spent: &[Option<Spent>; REASONS.len()], out: &mut Block) {
+    for (_, reason) in BITS {
+        let reported = REASONS.iter().zip(spent);
+        let mut shares = reported.filter(|((_, of), _)| event_of(of) == reason).peekable();
+        if shares.peek().is_none() {
+            continue;
+        }
+        let share = shares
+            .filter_map(|(_, spent)| Some(spent.as_ref()?.share))
+            .reduce(f64::max);
+        let active = share.map(|share| u64::from(share > MOST));
+        out.maybe_u64(&m::CLOCK_EVENT, &[gpu, reason], active);
+    }
+}
+
+/// The reason of [`BITS`] to which a counter belongs.
+fn event_of(reason: &str) -> &str {
+    match reason {
+        "regulator_thermal" | "memory_thermal" => "hw_thermal",
+        reason => reason,
     }
 }
 
@@ -214,6 +245,41 @@ mod tests {
                 "hw_thermal",
             );
             assert_eq!(found, Some(expected), "{bits:x} {hotspot} {limit:?}");
+        }
+    }
+
+    /// Tables from v1.6 on have no bits.
+    #[test]
+    fn a_reason_that_took_most_of_the_time_is_active() {
+        // v1.9: time, all ticks, and those of PROCHOT, power, socket, regulator and memory, of 64 bits.
+        let table = |clock: u64, ticks: [u64; 6]| {
+            let mut bytes = vec![120, 0, 1, 9, 7, 0, 0, 0];
+            for (id, value) in (8_u64..).zip([clock].into_iter().chain(ticks)) {
+                bytes.extend_from_slice(&(6_u64 << 20 | id << 10 | 1).to_le_bytes());
+                bytes.extend_from_slice(&value.to_le_bytes());
+            }
+            bytes
+        };
+        let first = table(1_000_000_000, [1000, 0, 0, 0, 0, 0]);
+        for (ticks, expected) in [
+            ([2000, 0, 900, 600, 0, 0], [Some(1), Some(0), Some(1)]),
+            ([2000, 0, 0, 0, 600, 0], [Some(1), Some(0), Some(0)]),
+            ([2000, 0, 0, 0, 0, 501], [Some(1), Some(0), Some(0)]),
+            ([2000, 990, 0, 499, 499, 499], [Some(0), Some(1), Some(0)]),
+            // A restart of the driver.
+            ([10, 0, 0, 0, 0, 0], [None; 3]),
+        ] {
+            for (reason, expected) in ["hw_thermal", "hw_power_brake", "sw_power_cap"]
+                .into_iter()
+                .zip(expected)
+            {
+                let mut throttle = Throttle::default();
+                assert_eq!(active(&mut throttle, &first, None, reason), Some(Value::Absent));
+                let clock = if ticks[0] < 1000 { 1000 } else { 2_000_000_000 };
+                let found = active(&mut throttle, &table(clock, ticks), None, reason);
+                let expected = expected.map_or(Value::Absent, Value::U64);
+                assert_eq!(found, Some(expected), "{ticks:?} {reason}");
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ metrics! {
             gauge("DCGM_FI_DEV_MAX_VIDEO_CLOCK").only(&[("clock", "video")]).megahertz(),
         ]
         "Maximum clock frequency of a GPU: sm, memory or video.";
-    CLOCK_EVENT "gpu_clock_event_active" Gauge None Core REASON, "nvmlDeviceGetCurrentClocksEventReasons; gpu_metrics indep_throttle_status", []
+    CLOCK_EVENT "gpu_clock_event_active" Gauge None Core REASON, "nvmlDeviceGetCurrentClocksEventReasons; gpu_metrics indep_throttle_status, *_residency_acc", []
         "State of a clocks event (throttle) reason of a GPU, 1 while active, else 0: idle, clocks_setting, sw_power_cap, hw_slowdown, sync_boost, sw_thermal, hw_thermal, hw_power_brake, display_clocks, current_limit.";
     CLOCK_EVENTS_MASK "gpu_clock_event_reasons" Gauge None Debug GPU, "nvmlDeviceGetCurrentClocksEventReasons",
         [gauge("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS").same(), gauge("DCGM_FI_DEV_CLOCKS_EVENT_REASONS").same()]

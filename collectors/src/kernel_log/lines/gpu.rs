@@ -190,6 +190,17 @@ pub(super) static ROWS: &[Row] = &[
         ],
         ..ROW
     },
+    // At most once a minute. Check gpu-slowdown judges how long it lasts.
+    Row {
+        id: "amdgpu-throttled",
+        what: "a GPU reduces its clocks because of heat",
+        about: Pci,
+        forms: &[
+            driver(AMD, "WARN: GPU is throttled, expect performance decrease"),
+            driver(AMD, "WARN: GPU thermal throttling temperature reached, "),
+        ],
+        ..ROW
+    },
     Row {
         id: "amdgpu-fatal",
         what: "an uncorrectable error of a GPU",
