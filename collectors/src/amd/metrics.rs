@@ -24,8 +24,12 @@ metrics! {
             amd("gpu_hbm_temperature").only(&[("sensor", "hbm5")]).fixed(&[("hbm_index", "5")]).same(),
             amd("gpu_hbm_temperature").only(&[("sensor", "hbm6")]).fixed(&[("hbm_index", "6")]).same(),
             amd("gpu_hbm_temperature").only(&[("sensor", "hbm7")]).fixed(&[("hbm_index", "7")]).same(),
+            amd("gpu_hbm_temperature").only(&[("sensor", "hbm8")]).fixed(&[("hbm_index", "8")]).same(),
+            amd("gpu_hbm_temperature").only(&[("sensor", "hbm9")]).fixed(&[("hbm_index", "9")]).same(),
+            amd("gpu_hbm_temperature").only(&[("sensor", "hbm10")]).fixed(&[("hbm_index", "10")]).same(),
+            amd("gpu_hbm_temperature").only(&[("sensor", "hbm11")]).fixed(&[("hbm_index", "11")]).same(),
         ]
-        "Temperature at a sensor of an AMD GPU in degrees Celsius: edge, junction (hot spot), regulator, hbm0 to hbm7, soc.";
+        "Temperature at a sensor of an AMD GPU in degrees Celsius: edge, junction (hot spot), regulator, hbm0 to hbm11, soc.";
     SOCKET_POWER "gpu_socket_power_watts" Gauge Watts Debug &["gpu", "kind"],
         "gpu_metrics curr_socket_power or average_socket_power, hwmon power1_input or power1_average",
         [

@@ -12,7 +12,9 @@ use crate::{Block, Metric, Value};
 /// kernel: energy is counted in 15.259 µJ, which is 2^-16 J.
 const ENERGY: f64 = 65_536.0;
 /// Names of HBM stacks.
-const STACKS: [&str; 8] = ["hbm0", "hbm1", "hbm2", "hbm3", "hbm4", "hbm5", "hbm6", "hbm7"];
+const STACKS: [&str; 12] = [
+    "hbm0", "hbm1", "hbm2", "hbm3", "hbm4", "hbm5", "hbm6", "hbm7", "hbm8", "hbm9", "hbm10", "hbm11",
+];
 /// Counters of the PCIe link, by the kind of error.
 const PCIE: [(Field, &str); 4] = [
     (Field::PcieRecoveries, "recovery"),
@@ -87,13 +89,10 @@ pub(super) fn push_table(
         );
     } else {
         real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1.0);
-        real(
-            out,
-            &m::MEMORY_TEMPERATURE,
-            &[gpu],
-            get(Field::TemperatureMemory),
-            1.0,
-        );
+        // Drivers may leave the hottest of the stacks out.
+        let hottest = || table.list(Field::TemperatureHbm).flatten().max();
+        let memory = get(Field::TemperatureMemory).or_else(hottest);
+        real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1.0);
         push_power(gpu, get(Field::SocketPower), table.has_mean_power(), 1.0, out);
         real(out, &m::ENERGY, &[gpu], energy, ENERGY);
         percent(out, &m::UTILIZATION, &[gpu], get(Field::GfxActivity));
@@ -244,11 +243,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_of_eight_stacks_has_its_temperature() {
-        // v1.9, one attribute: 48, of 16 bits, 8 values.
-        let mut bytes = vec![32, 0, 1, 9, 1, 0, 0, 0];
-        bytes.extend_from_slice(&(2_u64 << 20 | 48 << 10 | 8).to_le_bytes());
-        bytes.extend((41..=48_u16).flat_map(u16::to_le_bytes));
+    fn each_of_twelve_stacks_has_its_temperature_and_the_memory_that_of_the_hottest() {
+        // v1.9, one attribute: 48, of 16 bits, 12 values.
+        let mut bytes = vec![40, 0, 1, 9, 1, 0, 0, 0];
+        bytes.extend_from_slice(&(2_u64 << 20 | 48 << 10 | 12).to_le_bytes());
+        bytes.extend((41..=52_u16).flat_map(u16::to_le_bytes));
         let mut block = Block::default();
         push_table(
             "g",
@@ -261,8 +260,10 @@ mod tests {
         let found: Vec<_> = stacks
             .map(|(s, value)| (s.labels[1].to_string(), value))
             .collect();
-        let expected = (0..8_u16).map(|at| (format!("hbm{at}"), Value::F64(f64::from(41 + at))));
+        let expected = (0..12_u16).map(|at| (format!("hbm{at}"), Value::F64(f64::from(41 + at))));
         assert_eq!(found, expected.collect::<Vec<_>>());
+        let memory = block.iter().find(|(s, _)| s.metric == &m::MEMORY_TEMPERATURE);
+        assert_eq!(memory.map(|(_, value)| value), Some(Value::F64(52.0)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ metrics! {
     TEMPERATURE "gpu_temperature_celsius" Gauge Celsius Core GPU, "nvmlDeviceGetTemperatureV, nvmlDeviceGetTemperature; gpu_metrics temperature_hotspot, hwmon temp2_input",
         [gauge("DCGM_FI_DEV_GPU_TEMP").same()]
         "GPU temperature in degrees Celsius.";
-    MEMORY_TEMPERATURE "gpu_memory_temperature_celsius" Gauge Celsius Core GPU, "NVML_FI_DEV_MEMORY_TEMP; gpu_metrics temperature_mem, hwmon temp3_input",
+    MEMORY_TEMPERATURE "gpu_memory_temperature_celsius" Gauge Celsius Core GPU, "NVML_FI_DEV_MEMORY_TEMP; gpu_metrics temperature_mem or temperature_hbm, hwmon temp3_input",
         [gauge("DCGM_FI_DEV_MEMORY_TEMP").same(), amd("gpu_memory_temperature").same()]
         "GPU memory temperature in degrees Celsius.";
     TEMPERATURE_SLOWDOWN "gpu_temperature_slowdown_celsius" Gauge Celsius Core GPU, "nvmlDeviceGetTemperatureThreshold; hwmon temp2_crit",
