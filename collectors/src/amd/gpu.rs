@@ -93,7 +93,7 @@ impl AmdGpu {
     /// Its labels while it cannot be read: a job's partition must not be taken for the whole GPU.
     fn push_unread(&self, state: &GpuState, out: &mut Block) {
         let modes = state.limits.modes();
-        self.push_labels(modes, out);
+        self.push_labels(state.limits_read.map(|_| modes), out);
         self.push_partitions(modes.0, out);
     }
 
@@ -127,7 +127,7 @@ impl AmdGpu {
         }
     }
 
-    fn push_labels(&self, modes: (&str, &str), out: &mut Block) {
+    fn push_labels(&self, modes: Option<(&str, &str)>, out: &mut Block) {
         self.identity.push_info("amd", out);
         self.page.push(&self.identity, self.partitions.len(), modes, out);
     }
@@ -140,7 +140,7 @@ impl AmdGpu {
             state.limits_read = Some(Instant::now());
         }
         out.u64(&m::UP, &[gpu], 1);
-        self.push_labels(state.limits.modes(), out);
+        self.push_labels(Some(state.limits.modes()), out);
         let table = bytes.as_deref().map(Table::parse);
         if let Some(table) = &table {
             push_table_info(gpu, table, out);

@@ -13,19 +13,19 @@ pub(super) fn read(
 ) -> Identity {
     let text = |name: &str| files.text(name).unwrap_or_default();
     let unique = text("unique_id");
-    let (name, serial, part) = (
-        text("product_name"),
+    let (name, device) = (name(files), text("device"));
+    let (serial, part, vbios) = (
         text("serial_number"),
         text("product_number"),
+        text("vbios_version"),
     );
-    let (vbios, device) = (text("vbios_version"), text("device"));
     let minor = |name: String| Some(name.strip_prefix("renderD")?.to_owned());
     Identity {
         gpu: label(&unique, pci),
         pci: pci.to_owned(),
         index: index.to_string(),
         minor: files.list("drm").into_iter().find_map(minor).unwrap_or_default(),
-        // Without a readable FRU, the PCI device is what is known.
+        // Of others, the PCI device is what is known.
         name: if name.is_empty() { device } else { name },
         serial,
         part,
@@ -36,6 +36,38 @@ pub(super) fn read(
             .map(Partition::architecture)
             .unwrap_or_default(),
     }
+}
+
+/// Compute GPUs and their virtual functions, by PCI device. Source: `data/amdgpu.ids` of libdrm, and pci.ids.
+const NAMES: [(&str, &str); 19] = [
+    ("0x738c", "AMD Instinct MI100"),
+    ("0x738e", "AMD Instinct MI100"),
+    ("0x7408", "AMD Instinct MI250X"),
+    ("0x740c", "AMD Instinct MI250X / MI250"),
+    ("0x740f", "AMD Instinct MI210"),
+    ("0x74a0", "AMD Instinct MI300A"),
+    ("0x74a1", "AMD Instinct MI300X"),
+    ("0x74a2", "AMD Instinct MI308X"),
+    ("0x74a5", "AMD Instinct MI325X"),
+    ("0x74a8", "AMD Instinct MI308X HF"),
+    ("0x74a9", "AMD Instinct MI300X HF"),
+    ("0x74b5", "AMD Instinct MI300X VF"),
+    ("0x74b6", "AMD Instinct MI308X"),
+    ("0x74b9", "AMD Instinct MI325X VF"),
+    ("0x74bd", "AMD Instinct MI300X HF"),
+    ("0x75a0", "AMD Instinct MI350X"),
+    ("0x75a3", "AMD Instinct MI355X"),
+    ("0x75b0", "AMD Instinct MI350X VF"),
+    ("0x75b3", "AMD Instinct MI355X VF"),
+];
+
+/// The name of the product. A virtual function cannot read its FRU. Empty if unknown.
+pub(super) fn name(files: &GpuFiles) -> String {
+    files.text("product_name").unwrap_or_else(|| {
+        let device = files.text("device").unwrap_or_default();
+        let known = NAMES.iter().find(|(id, _)| *id == device);
+        known.map_or_else(String::new, |(_, name)| (*name).to_owned())
+    })
 }
 
 /// The number in `unique_id`. Zeros are none.

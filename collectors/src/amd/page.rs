@@ -24,14 +24,29 @@ impl PageLabels {
             hostname: hostname.to_owned(),
             first,
             uuid: identity::uuid(&text("unique_id"), &text("device")),
-            series: text("product_name"),
+            series: identity::name(files),
         }
     }
 
     /// Pushes the labels of the GPU and of each partition. Values of the whole GPU stand on its first partition, as in the
-    /// exporter. `modes`: of compute and memory partitions.
-    pub(super) fn push(&self, gpu: &Identity, partitions: usize, modes: (&str, &str), out: &mut Block) {
-        let (compute, memory) = (modes.0.to_lowercase(), modes.1.to_lowercase());
+    /// exporter. `modes`: of compute and memory partitions, if they were read.
+    pub(super) fn push(
+        &self,
+        gpu: &Identity,
+        partitions: usize,
+        modes: Option<(&str, &str)>,
+        out: &mut Block,
+    ) {
+        let word = |mode: Option<&str>| match mode {
+            None => String::new(),
+            // The exporter's word for a GPU that cannot be divided.
+            Some("") => "none".to_owned(),
+            Some(mode) => mode.to_lowercase(),
+        };
+        let (compute, memory) = (
+            word(modes.map(|(compute, _)| compute)),
+            word(modes.map(|(_, memory)| memory)),
+        );
         let mut push = |instance: &str, at: usize| {
             let labels: [&str; 13] = [
                 &gpu.gpu,

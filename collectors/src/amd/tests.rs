@@ -228,6 +228,13 @@ fn a_driver_that_does_not_answer_is_down_and_nothing_else_is_shown() {
     );
     assert_eq!(node.block.fault().map(|fault| fault.reason), Some("unknown"));
     assert_eq!(node.value(&m::MEMORY_USED, &[GPU, ""]), None);
+    let page = node
+        .block
+        .iter()
+        .find(|(s, _)| s.metric == &m::AMD_INFO)
+        .unwrap()
+        .0;
+    assert_eq!(page.labels[5].as_str(), "", "the partitions were not read");
 }
 
 #[test]
@@ -343,6 +350,28 @@ fn another_gpu_at_the_address_of_a_lost_one_replaces_it() {
     node.scan();
     let names: Vec<_> = node.devices.iter().map(|d| d.subject().name.clone()).collect();
     assert_eq!(names, ["GPU-5d0e0000aa0000ff", "GPU-5d0e0000aa000002"]);
+}
+
+#[test]
+fn a_gpu_without_a_readable_name_has_that_of_its_device_and_no_partitions() {
+    let mut node = Node::new("mi300x");
+    fs::write(node.of_gpu("product_name"), "\n").unwrap();
+    fs::write(node.of_gpu("device"), "0x74b5\n").unwrap();
+    for mode in ["compute", "memory"] {
+        fs::remove_file(node.of_gpu(&format!("current_{mode}_partition"))).unwrap();
+    }
+    node.scan();
+    node.read();
+    let labels = |metric: &'static Metric| {
+        let mut series = node.block.iter().filter(|(s, _)| s.metric == metric);
+        series.next().map(|(s, _)| s.labels.to_vec()).unwrap()
+    };
+    assert_eq!(labels(&m::INFO)[2].as_str(), "AMD Instinct MI300X VF");
+    let page = labels(&m::AMD_INFO);
+    assert_eq!(
+        [5, 6, 7].map(|at| page[at].to_string()),
+        ["none", "none", "AMD Instinct MI300X VF"]
+    );
 }
 
 /// A driver without `ras/event_state` gives no sign of new counts, which else are read every 5 min.
