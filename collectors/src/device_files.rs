@@ -21,6 +21,8 @@ pub struct DeviceFiles {
     pub minors: RangeInclusive<u32>,
     /// Whether each partition of a GPU has a file of its own, and GPUs of other drivers have such files too.
     pub of_partitions: bool,
+    /// Whether the lowest level of an idle GPU's link may have fewer lanes (`pp_dpm_pcie`).
+    pub drops_lanes: bool,
 }
 
 /// `NV_MAJOR_DEVICE_NUMBER`: /dev/nvidia0 and its like. Control devices have minor numbers from 254 on.
@@ -33,6 +35,7 @@ pub static NVIDIA: DeviceFiles = DeviceFiles {
     major: 195,
     minors: 0..=253,
     of_partitions: false,
+    drops_lanes: false,
 };
 
 /// `DRM_MAJOR`: render nodes, from minor 128 on. KFD checks a job's access to a partition by the same numbers
@@ -46,6 +49,7 @@ pub static AMD: DeviceFiles = DeviceFiles {
     major: 226,
     minors: 128..=u32::MAX,
     of_partitions: true,
+    drops_lanes: true,
 };
 
 /// Of every collector of GPUs.

@@ -23,7 +23,7 @@ pub static CHECK: Check = Check {
     fires_when: "A PCIe link of a GPU or RDMA adapter has fewer lanes than both ends support. Or the link of an RDMA adapter is slower than both ends support.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with all lanes and, for RDMA adapters, full speed.",
-    ignored_when: "The speed of GPU links, which drops when they are idle. GPUs that do not respond or are assigned to a virtual machine.",
+    ignored_when: "The speed of GPU links, which drops when they are idle, and with amdgpu the lanes at 2.5 GT/s. GPUs that do not respond or are assigned to a virtual machine.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
@@ -41,6 +41,9 @@ static PACE: Pace = Pace {
 
 /// The most lanes of a link. A function without power reads as more.
 const MAX_WIDTH: f64 = 32.0;
+
+/// The lowest speed of a link, 2.5 GT/s, and 1 % more.
+const LOWEST: f64 = 2.525e9;
 
 /// One PCI function.
 #[derive(Default)]
@@ -83,6 +86,12 @@ impl Function<'_> {
         } else {
             Some(true)
         }
+    }
+
+    /// Whether the link runs at the lowest speed, although it has others.
+    fn is_slowest(&self) -> bool {
+        let (now, max) = (value(self.speed.as_ref()), value(self.speed_max.as_ref()));
+        now.is_some_and(|speed| speed <= LOWEST) && max.is_some_and(|speed| speed > LOWEST)
     }
 
     fn reading(&self) -> Reading {
@@ -160,10 +169,11 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         judged.push(Judged {
             key: format!("{} {address}", CHECK.id),
             subject: subject.clone(),
-            reading: if is_visible {
-                function.reading()
-            } else {
-                Reading::Unknown
+            reading: match function.reading() {
+                _ if !is_visible => Reading::Unknown,
+                // The link of an idle GPU. Under load, gpu-pcie-slow judges it too.
+                Reading::Bad if judge.host.drops_lanes(&address) && function.is_slowest() => Reading::Unknown,
+                reading => reading,
             },
             at,
             pace: &PACE,

@@ -178,6 +178,13 @@ impl Host {
         }
     }
 
+    /// Whether the driver of this GPU may take lanes from its link while it is idle.
+    pub fn drops_lanes(&self, address: &PciAddress) -> bool {
+        let driver = self.gpus.get(address).map(|gpu| gpu.driver.as_str());
+        let mut all = device_files::ALL.iter();
+        all.any(|files| files.drops_lanes && driver == Some(files.driver))
+    }
+
     /// The state of an RDMA adapter's address.
     pub fn slot(&self, address: &PciAddress) -> Slot {
         match self.networks.get(address) {

@@ -67,6 +67,25 @@ fn an_idle_gpu_slows_its_link_down() {
     assert!(sim.incidents().is_empty());
 }
 
+/// Levels of a Radeon in `pp_dpm_pcie`: `2.5GT/s, x1` and `8.0GT/s, x16`.
+#[test]
+fn an_idle_gpu_may_give_lanes_up_if_its_driver_does_that() {
+    let idle = |driver| {
+        let mut sim = node();
+        sim.set_gpu(GPU, driver, Some(true));
+        sim.host.links[0].width = Some(1);
+        sim.host.links[0].speed = Some(2.5e9);
+        sim.pass(3600);
+        let links = |sim: &Sim| sim.incidents().iter().filter(|i| i.starts_with("PCIe")).count();
+        let found = links(&sim);
+        sim.host.links[0].speed = Some(8e9);
+        sim.pass(120);
+        assert_eq!(links(&sim), 1, "{driver}");
+        found
+    };
+    assert_eq!([idle("amdgpu"), idle("nvidia")], [0, 1]);
+}
+
 #[test]
 fn what_kind_of_function_it_is_must_be_known_before_its_speed_is_judged() {
     for function in ["", "nvswitch"] {
