@@ -57,6 +57,10 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "qcm fence wait loop timeout expired"),
             driver(AMD, "The cp might be in an unrecoverable state"),
             driver(AMD, "Queue preemption failed for queue with doorbell_id:"),
+            driver(
+                AMD,
+                "HIQ MQD's queue_doorbell_id0 is not 0, Queue preemption time out",
+            ),
         ],
         not: &["soft recovered"],
         ..ROW
@@ -141,7 +145,11 @@ pub(super) static ROWS: &[Row] = &[
         what: "a GPU is no longer on the PCI bus",
         about: Pci,
         meaning: fault(Ends::Reboot),
-        forms: &[driver(AMD, "device lost from bus!")],
+        forms: &[
+            driver(AMD, "device lost from bus!"),
+            // The PCI core gave the device up.
+            driver(AMD, "pci_channel_io_perm_failure: state("),
+        ],
         ..ROW
     },
     Row {
@@ -154,6 +162,7 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "GPU reset end with ret = -"),
             driver(AMD, "GPU Recovery Failed: "),
             driver(AMD, "ASIC reset failed"),
+            driver(AMD, "device wedged, needs recovery"),
         ],
         ..ROW
     },
@@ -174,6 +183,7 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             driver(AMD, "resume of IP block * failed "),
             driver(AMD, "amdgpu_device_ip_resume failed ("),
+            driver(AMD, "late_init of IP block * failed * after reset"),
         ],
         ..ROW
     },
@@ -266,6 +276,13 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "This GPU is in BAD status"),
             driver(AMD, "*GPU will not be initialized due to "),
         ],
+        ..ROW
+    },
+    Row {
+        id: "amdgpu-bad-pages-near",
+        what: "a GPU has nearly too many bad pages",
+        about: Pci,
+        forms: &[driver(AMD, "RAS records:% exceeds * of threshold:")],
         ..ROW
     },
     Row {
