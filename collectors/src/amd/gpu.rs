@@ -155,8 +155,8 @@ impl AmdGpu {
                         false => units,
                     });
                 sensors::push_table(gpu, table, energy, &mut state.links, out);
-                if let Some(hwmon) = hwmon.as_deref().filter(|_| sensors::is_of_apu(table)) {
-                    sensors::push_power_of_files(gpu, hwmon, files, out);
+                if sensors::is_of_apu(table) {
+                    sensors::push_apu(gpu, hwmon.as_deref(), files, out);
                 }
             }
             (None, Some(hwmon)) => sensors::push_files(gpu, hwmon, files, out),

@@ -61,7 +61,7 @@ fn has(table: &Table<'_>, field: Field) -> bool {
     table.list(field).next().is_some()
 }
 
-/// Whether the table is that of a consumer APU, whose power has another unit by part and firmware.
+/// Whether the table is that of a consumer APU, whose power and activity have another unit by part and firmware.
 pub(super) fn is_of_apu(table: &Table<'_>) -> bool {
     has(table, Field::ApuTemperatureGfx)
 }
@@ -200,8 +200,16 @@ pub(super) fn generation(speed: u64) -> Option<u64> {
     u64::try_from(at + 1).ok()
 }
 
+/// What single files have in the same unit for every APU.
+pub(super) fn push_apu(gpu: &str, hwmon: Option<&str>, files: &GpuFiles, out: &mut Block) {
+    if let Some(hwmon) = hwmon {
+        push_power_of_files(gpu, hwmon, files, out);
+    }
+    percent(out, &m::UTILIZATION, &[gpu], files.number("gpu_busy_percent"));
+}
+
 /// The power by hwmon, which the driver converts to microwatts for each part.
-pub(super) fn push_power_of_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block) {
+fn push_power_of_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block) {
     // A die without the sensors of its module says 0.
     let power = |name| {
         let microwatts = files.number(&format!("{hwmon}/{name}"));

@@ -352,6 +352,18 @@ fn another_gpu_at_the_address_of_a_lost_one_replaces_it() {
     assert_eq!(names, ["GPU-5d0e0000aa0000ff", "GPU-5d0e0000aa000002"]);
 }
 
+/// The unit of the table's own differs by part.
+#[test]
+fn an_apu_has_the_utilization_of_its_file() {
+    let mut node = Node::new("mi300x");
+    let mut table = vec![0xFF; 264];
+    table[..4].copy_from_slice(&[8, 1, 3, 0]);
+    fs::write(node.of_gpu("gpu_metrics"), table).unwrap();
+    fs::write(node.of_gpu("gpu_busy_percent"), "7\n").unwrap();
+    node.read();
+    assert_eq!(node.value(&m::UTILIZATION, &[GPU]), Some(Value::F64(0.07)));
+}
+
 #[test]
 fn a_gpu_without_a_readable_name_has_that_of_its_device_and_no_partitions() {
     let mut node = Node::new("mi300x");
