@@ -169,7 +169,7 @@ impl Runner {
             .unwrap_or_else(|_| Err(Error::Panic("list of devices".to_owned())))?;
         let (mut work, left) = Work::new(spec, devices, found);
         work.note(notes);
-        let disposal = Disposal::new(spec.name);
+        let disposal = Disposal::new(spec.name, spec.slice);
         disposal.take(left);
         let shared = RunnerShared {
             collector: spec.name,

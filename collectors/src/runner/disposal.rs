@@ -12,12 +12,12 @@ use crate::sys::task;
 
 /// Maximum length of the queue behind a stuck device.
 const MAX_WAITING: usize = 1024;
-/// A closing of this length is stuck. Others end soon, so that no device is left open because of them.
-const STUCK: Duration = Duration::from_secs(1);
 
 /// Closes the devices of one collector.
 pub(super) struct Disposal {
     collector: &'static str,
+    /// A longer closing is stuck. Others end soon, so that no device is left open because of them.
+    slice: Duration,
     state: Mutex<DisposalQueue>,
 }
 
@@ -32,9 +32,10 @@ struct DisposalQueue {
 }
 
 impl Disposal {
-    pub(super) fn new(collector: &'static str) -> Arc<Self> {
+    pub(super) fn new(collector: &'static str, slice: Duration) -> Arc<Self> {
         Arc::new(Self {
             collector,
+            slice,
             state: Mutex::default(),
         })
     }
@@ -46,7 +47,7 @@ impl Disposal {
     /// Queues devices to close; never waits.
     pub(super) fn take(self: &Arc<Self>, left: impl IntoIterator<Item = Box<dyn Device>>) {
         let mut state = self.lock();
-        let is_stuck = state.closing.is_some_and(|(since, _)| since.elapsed() >= STUCK);
+        let is_stuck = state.closing.is_some_and(|(since, _)| since.elapsed() >= self.slice);
         for device in left {
             if !is_stuck || state.waiting.len() < MAX_WAITING {
                 state.waiting.push_back(device);
@@ -149,13 +150,13 @@ mod tests {
 
     #[test]
     fn devices_are_left_open_only_behind_one_that_is_stuck() {
-        let disposal = Disposal::new("test");
+        let slice = Duration::from_secs(1);
+        let disposal = Disposal::new("test", slice);
         let (end, until) = channel();
         disposal.take([device(Some(until))]);
         disposal.take((0..MAX_WAITING * 2).map(|_| device(None)));
         assert_eq!(disposal.leaked(), 0, "the first one has just begun");
-        thread::sleep(STUCK);
-        while disposal.closing().is_none_or(|(since, _)| since.elapsed() < STUCK) {
+        while disposal.closing().is_none_or(|(since, _)| since.elapsed() < slice) {
             thread::yield_now();
         }
         disposal.take([device(None)]);
