@@ -34,8 +34,7 @@ pub(super) fn parse(text: &str) -> Option<EventBody> {
     let (address, rest) = rest.split_once(' ')?;
     let (pci, message) = match address.strip_suffix(':') {
         Some(address) => (address, rest),
-        // Between address and message stands the name of an interface or RDMA device.
-        None => (address, rest.split_once(": ")?.1),
+        None => (address, super::lines::behind_name(rest)?),
     };
     Some(EventBody::Firmware {
         pci: PciAddress::parse(pci)?,
@@ -253,6 +252,7 @@ mod tests {
             "mlx5_core 0000:56:00: wait_func",
             "mlx5_core 56: wait_func:1:(pid 1): X timeout. Will cause a leak of a command resource",
             "mlx5_core 0000:56:00.0: note: wait_func:1:(pid 1): X timeout. Will cause a leak of a command resource",
+            "ice 0000:31:00.0 a[7] bad frame in b: Requesting a reset",
             "mlx5_core ",
             "ice ",
         ] {

@@ -1,7 +1,7 @@
 //! What a kernel message says. Everything is anchored at the start of the text: a message that quotes an Xid line, or a
-//! process name with one in it, is no event.
+//! process name with one in it, is no event. Lines that begin with such a name are separated first.
 
-use super::{firmware, identity, lines, lost, sxid, xid};
+use super::{firmware, identity, lines, lost, process, sxid, xid};
 use crate::{EventBody, PciAddress};
 
 /// What one message says.
@@ -28,6 +28,9 @@ pub(super) enum LogLine {
 /// Reads one message, escapes undone. `whole`: nothing was cut off at its end. `device`: the PCI function that its record
 /// names. `at_us`: its time since boot, in microseconds.
 pub(super) fn parse(text: &[u8], whole: bool, device: Option<&PciAddress>, at_us: u64) -> LogLine {
+    if let Some(said) = process::said(text) {
+        return lines::of_process(&String::from_utf8_lossy(said)).map_or(LogLine::Other, LogLine::Kernel);
+    }
     let line = of_drivers(text, whole);
     if !matches!(line, LogLine::Other) {
         return line;

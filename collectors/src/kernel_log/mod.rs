@@ -13,6 +13,7 @@ mod identity;
 pub mod lines;
 mod lost;
 pub mod metrics;
+mod process;
 mod record;
 #[cfg(test)]
 mod script;

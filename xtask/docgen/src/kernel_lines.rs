@@ -12,6 +12,7 @@ What nodewarden recognises in the kernel log, besides [Xids](xids.md), SXids, lo
 [firmware that does not answer](runbooks/rdma-firmware-timeout.md). Each line is counted in
 `host_kernel_events_total{event=\"ROW\"}`. Lines of one report within 2 s count once. In the forms, `*` is any text, `%` a number,
 and `<>` the subject's name. What follows the form is free. Lines that a program wrote to the log do not count.
+A line that begins with the name of a process (`PROCESS`, chosen by any user) has no other form.
 
 | row | about | what happened | check | ends by | forms |
 |---|---|---|---|---|---|

@@ -85,6 +85,8 @@ pub(super) static ROWS: &[Row] = &[
             at("<>: *(%) @ LBA %, * (sct 0x2 / sc 0x83)"),
             at("<>: *(%) @ LBA %, * (sct 0x2 / sc 0x84)"),
         ],
+        // Other lines begin with `NAME: ` too, and then hold a path that a user chose.
+        when: |text| text.starts_with("nvme"),
         ..ROW
     },
     Row {

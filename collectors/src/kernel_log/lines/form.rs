@@ -20,6 +20,10 @@ enum From {
     Pci(Option<Text<15>>),
     /// What follows the head of a line of Lustre or LNet.
     Lustre,
+    /// What follows `driver device `: the name of a network interface.
+    Interface,
+    /// What follows the name of a process.
+    Process,
 }
 
 /// A form. Without a pointer: there are hundreds of them.
@@ -51,6 +55,16 @@ pub(super) const fn driver(name: &'static str, text: &'static str) -> Form {
     Form::new(From::Pci(Some(Text::new(name))), text)
 }
 
+/// A message about a network interface, behind its driver and device.
+pub(super) const fn interface(text: &'static str) -> Form {
+    Form::new(From::Interface, text)
+}
+
+/// A message that begins with the name of a process.
+pub(super) const fn process(text: &'static str) -> Form {
+    Form::new(From::Process, text)
+}
+
 /// A message of Lustre or LNet.
 pub(super) const fn lustre(text: &'static str) -> Form {
     Form::new(From::Lustre, text)
@@ -64,6 +78,8 @@ impl Form {
             From::Pci(None) => line.message,
             From::Pci(Some(name)) => line.message.filter(|_| line.driver == &**name),
             From::Lustre => line.lustre,
+            From::Interface => line.interface,
+            From::Process => line.process,
         };
         matches(self.text.as_bytes(), text?)
     }
@@ -81,13 +97,15 @@ impl fmt::Display for Form {
             From::Pci(None) => f.write_str("DRIVER ADDRESS: ")?,
             From::Pci(Some(driver)) => write!(f, "{driver} ADDRESS: ")?,
             From::Lustre => f.write_str("Lustre: ")?,
+            From::Interface => f.write_str("DRIVER DEVICE ")?,
+            From::Process => f.write_str("PROCESS")?,
         }
         f.write_str(&self.text)
     }
 }
 
 /// Characters of names: of devices, servers and addresses.
-fn is_name_char(c: u8) -> bool {
+pub(super) fn is_name_char(c: u8) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b':' | b'@' | b'!')
 }
 

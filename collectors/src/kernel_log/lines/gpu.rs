@@ -427,8 +427,8 @@ pub(super) static ROWS: &[Row] = &[
         id: "nvidia-inband",
         what: "NVSwitch does not reach the fabric manager",
         forms: &[
-            at("*Failed to send inband data"),
-            at("*Timed out retrying to send inband data"),
+            at("NVRM: *Failed to send inband data"),
+            at("NVRM: *Timed out retrying to send inband data"),
         ],
         ..ROW
     },

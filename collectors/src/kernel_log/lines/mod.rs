@@ -19,7 +19,7 @@ use crate::event::{KernelLine, Sxid};
 use crate::{PciAddress, Subject, SubjectKind};
 use form::Form;
 use origin::Line;
-pub(super) use origin::function as of_function;
+pub(super) use origin::{behind_name, function as of_function};
 
 /// What ends a fault that a line reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,24 @@ impl Row {
     pub fn forms(&self) -> impl Iterator<Item = String> {
         self.forms.iter().map(Form::to_string)
     }
+
+    fn read(&'static self, text: &str, line: &Line<'_>, device: Option<&PciAddress>) -> Option<Read> {
+        let mut forms = self.forms.iter().enumerate();
+        let (form, captured) = forms.find_map(|(at, form)| Some((at, form.matches(line)?)))?;
+        let is_other = self.not.iter().any(|not| text.contains(not));
+        if is_other || !(self.when)(text) {
+            return None;
+        }
+        let line = KernelLine {
+            row: self.id.to_owned(),
+            subject: subject(self.about, captured, line, device)?,
+        };
+        Some(Read {
+            line,
+            form,
+            row: self,
+        })
+    }
 }
 
 /// The fields that few rows set.
@@ -149,23 +167,13 @@ pub(super) struct Read {
 pub(super) fn read(text: &str, device: Option<&PciAddress>, at_us: u64) -> Option<Read> {
     let line = Line::new(text);
     let mut rows = rows().filter(|row| !row.is_early || at_us < EARLY_US);
-    rows.find_map(|row| {
-        let (form, captured) = row
-            .forms
-            .iter()
-            .enumerate()
-            .find_map(|(at, form)| Some((at, form.matches(&line)?)))?;
-        let is_other = row.not.iter().any(|not| text.contains(not));
-        if is_other || !(row.when)(text) {
-            return None;
-        }
-        let subject = subject(row.about, captured, &line, device)?;
-        let line = KernelLine {
-            row: row.id.to_owned(),
-            subject,
-        };
-        Some(Read { line, form, row })
-    })
+    rows.find_map(|row| row.read(text, &line, device))
+}
+
+/// The same for what the line of a process says behind its name.
+pub(super) fn of_process(said: &str) -> Option<Read> {
+    let line = Line::of_process(said);
+    rows().find_map(|row| row.read(said, &line, None))
 }
 
 fn subject(
@@ -211,7 +219,8 @@ pub(super) fn suppressed(text: &str) -> Option<u64> {
     if let Some(rest) = text.strip_suffix(" callbacks suppressed") {
         return rest.rsplit(' ').next()?.parse().ok();
     }
-    let (_, rest) = text.split_once("Skipped ")?;
+    let is_lustre = text.starts_with("Lustre") || text.starts_with("LNet");
+    let (_, rest) = text.split_once("Skipped ").filter(|_| is_lustre)?;
     let (count, rest) = rest.split_once(' ')?;
     rest.starts_with("previous similar message")
         .then(|| count.parse().ok())?

@@ -1,7 +1,7 @@
 //! Network adapters: drivers/net/ethernet, drivers/infiniband, net/sched/sch_generic.c. Firmware that does not answer is
 //! another event.
 
-use super::form::{at, driver, pci};
+use super::form::{at, driver, interface, pci};
 use super::{Ends, Meaning, ROW, Row};
 use crate::SubjectKind::{NetworkInterface, Pci, RdmaDevice};
 
@@ -100,9 +100,9 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Quiet(6)),
         forms: &[
             at("NETDEV WATCHDOG: <> (*): transmit queue % timed out"),
-            at("* * <>: NETDEV WATCHDOG: CPU: %: transmit queue % timed out"),
+            interface("<>: NETDEV WATCHDOG: CPU: %: transmit queue % timed out"),
             // mlx5 and bnxt, below the kernel's line. Before Linux 6.8 that one comes once a boot for all interfaces.
-            at("* * <>: TX timeout detected"),
+            interface("<>: TX timeout detected"),
             at("<>: transmit timeout: latency % msecs"),
         ],
         // Known to come without a fault.

@@ -1,5 +1,6 @@
 //! The heads of kernel lines: driver and address, Lustre's numbers, and the words that some versions put before a message.
 
+use super::form::is_name_char;
 use crate::PciAddress;
 
 /// Words before messages that differ by version.
@@ -29,6 +30,10 @@ pub(super) struct Line<'t> {
     pub(super) message: Option<&'t str>,
     /// Behind the head of a line of Lustre or LNet.
     pub(super) lustre: Option<&'t str>,
+    /// Behind driver and device of a network interface's line.
+    pub(super) interface: Option<&'t str>,
+    /// Behind the name of a process: then the line is no other one.
+    pub(super) process: Option<&'t str>,
 }
 
 impl<'t> Line<'t> {
@@ -44,6 +49,21 @@ impl<'t> Line<'t> {
             pci,
             message,
             lustre: lustre(text),
+            interface: interface(text),
+            process: None,
+        }
+    }
+
+    /// What the line of a process says behind its name.
+    pub(super) const fn of_process(said: &'t str) -> Self {
+        Self {
+            text: "",
+            driver: "",
+            pci: None,
+            message: None,
+            lustre: None,
+            interface: None,
+            process: Some(said),
         }
     }
 }
@@ -65,8 +85,7 @@ fn device(text: &str) -> Option<(&str, PciAddress, &str)> {
             word.split_once(":pcie").map_or(word, |(address, _)| address),
             behind,
         ),
-        // Between address and message stands the name of an interface or RDMA device.
-        None => (word, behind.split_once(": ")?.1),
+        None => (word, behind_name(behind)?),
     };
     let pci = PciAddress::parse(address)?;
     let message = without(message.trim_start(), &BETWEEN);
@@ -76,6 +95,26 @@ fn device(text: &str) -> Option<(&str, PciAddress, &str)> {
         _ => message,
     };
     Some((driver, pci, message))
+}
+
+/// Behind the name of an interface or RDMA device, which stands between address and message: one word, and the state of an
+/// interface that is not registered. Any other text there is not a driver's.
+pub(in super::super) fn behind_name(text: &str) -> Option<&str> {
+    let (name, message) = text.split_once(": ")?;
+    let name = name.strip_prefix("(unnamed net_device)").or_else(|| {
+        let end = name.find(' ').unwrap_or(name.len());
+        name.get(end..)
+    })?;
+    let is_state = |state: &str| state.bytes().all(|b| b.is_ascii_lowercase());
+    let state = name.strip_prefix(" (").and_then(|name| name.strip_suffix(')'));
+    (name.is_empty() || state.is_some_and(is_state)).then_some(message)
+}
+
+/// Behind `driver device `, of any bus.
+fn interface(text: &str) -> Option<&str> {
+    let mut parts = text.splitn(3, ' ');
+    let is_name = |word: &str| !word.is_empty() && word.bytes().all(is_name_char);
+    (is_name(parts.next()?) && is_name(parts.next()?)).then(|| parts.next())?
 }
 
 /// Behind `function:line:(pid N): `, which some builds of mlx5_core leave out in part or whole.
@@ -162,6 +201,17 @@ mod tests {
                 "amdgpu 0000:c6:00.0: ring",
                 Some(("amdgpu", "0000:c6:00.0", "ring")),
             ),
+            (
+                "bnxt_en 0000:01:00.0 (unnamed net_device) (uninitialized): gone",
+                Some(("bnxt_en", "0000:01:00.0", "gone")),
+            ),
+            (
+                "ice 0000:31:00.0 ens1f0 (unregistering): gone",
+                Some(("ice", "0000:31:00.0", "gone")),
+            ),
+            ("ice 0000:31:00.0 is [1] bad: gone", None),
+            ("ice 0000:31:00.0 a b: gone", None),
+            ("ice 0000:31:00.0 a (B): gone", None),
             ("a b: c", None),
             ("a", None),
         ] {

@@ -1,7 +1,7 @@
 //! Scheduler, memory management and crashes: kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h,
 //! mm/oom_kill.c, arch/*/mm/fault.c, arch/*/kernel/traps.c, lib/list_debug.c.
 
-use super::form::{at, lustre};
+use super::form::{at, lustre, process};
 use super::{Ends, Meaning, ROW, Row};
 
 const fn crash(ends: Ends) -> Meaning {
@@ -153,9 +153,9 @@ pub(super) static ROWS: &[Row] = &[
         id: "segfault",
         what: "a program crashed",
         forms: &[
-            at("*[%]: segfault at "),
-            at("traps: *[%] trap "),
-            at("traps: *[%] general protection fault "),
+            process("[%]: segfault at "),
+            process("[%] trap "),
+            process("[%] general protection fault "),
         ],
         ..ROW
     },

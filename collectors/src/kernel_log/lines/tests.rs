@@ -5,6 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::kernel_log::grammar::{self, LogLine};
 
 const SAMPLES: &str = include_str!("samples.txt");
 
@@ -35,7 +36,12 @@ fn is_admitted(read: &Read) -> bool {
 fn each_line_is_the_row_and_the_subject_of_its_sample_or_none() {
     for (row, subject, text) in samples() {
         let is_early = super::row(row).is_some_and(|row| row.is_early);
-        let read = read(text, None, if is_early { 0 } else { u64::MAX });
+        let at_us = if is_early { 0 } else { u64::MAX };
+        let read = match grammar::parse(text.as_bytes(), true, None, at_us) {
+            LogLine::Kernel(read) => Some(read),
+            // SXids are events of their own.
+            _ => read(text, None, at_us),
+        };
         let got = read.as_ref().map(|read| {
             let name = read.line.subject.name.as_str();
             (read.row.id, if name.is_empty() { "-" } else { name })
