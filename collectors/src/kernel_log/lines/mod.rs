@@ -73,6 +73,8 @@ pub struct Row {
     is_early: bool,
     /// Rows whose event this line repeats.
     echoes: &'static [&'static str],
+    /// Of forms by their place in their rows: whether the first repeats the second, in a row of `echoes`.
+    is_echo: fn(usize, usize) -> bool,
 }
 
 impl PartialEq for Row {
@@ -119,6 +121,7 @@ const ROW: Row = Row {
     when: |_| true,
     is_early: false,
     echoes: &[],
+    is_echo: |_, _| true,
 };
 
 /// The kernel's own start, in microseconds: seconds, and longer with hundreds of processors. No job runs yet.
@@ -210,7 +213,7 @@ pub(super) fn repeats(read: &Read, before: &Read) -> bool {
     if read.row.id == before.row.id {
         read.form != before.form && read.line.subject == before.line.subject
     } else {
-        read.row.echoes.contains(&before.row.id)
+        read.row.echoes.contains(&before.row.id) && (read.row.is_echo)(read.form, before.form)
     }
 }
 

@@ -18,6 +18,14 @@ const fn stall(ends: Ends) -> Meaning {
     }
 }
 
+/// Whether the cgroups are those of a job, and not the name of the process behind them.
+fn is_of_a_job(text: &str) -> bool {
+    let cgroups = text.split_once(",task=").map_or(text, |(cgroups, _)| cgroups);
+    !text.starts_with("oom-kill:")
+        || text.starts_with("oom-kill:constraint=CONSTRAINT_MEMCG,")
+        || cgroups.contains("/job_")
+}
+
 pub(super) static ROWS: &[Row] = &[
     Row {
         id: "oops",
@@ -129,6 +137,7 @@ pub(super) static ROWS: &[Row] = &[
             at("oom-kill:constraint=CONSTRAINT_MEMORY_POLICY,*/job_%"),
             at("Memory cgroup out of memory: Kill"),
         ],
+        when: is_of_a_job,
         ..ROW
     },
     Row {
@@ -147,6 +156,9 @@ pub(super) static ROWS: &[Row] = &[
             at("Out of memory (oom_kill_allocating_task)"),
         ],
         echoes: &["oom-cgroup"],
+        // Only `Out of memory: Kill` below the line of a job's processors or memory policy: neither a line that names its constraint,
+        // nor one below that of a cgroup's limit.
+        is_echo: |this, before| this >= 3 && matches!(before, 1 | 2),
         ..ROW
     },
     Row {

@@ -158,6 +158,22 @@ fn lines_of_one_report_are_one_event() {
         ),
         ("Out of memory: Killed process 1234 (python) total-vm:8kB", true),
         (
+            "oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/slurm/uid_1/job_42,task_memcg=/slurm/uid_1/job_42/step_0,task=python,pid=5,uid=1",
+            true,
+        ),
+        ("Memory cgroup out of memory: Killed process 5 (python)", true),
+        (
+            "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0-1,global_oom,task_memcg=/system.slice/slurmd.service,task=slurmd,pid=999,uid=0",
+            false,
+        ),
+        ("Out of memory: Killed process 999 (slurmd) total-vm:8kB", true),
+        // Before Linux 5.0 no line names the constraint.
+        (
+            "Memory cgroup out of memory: Kill process 5 (python) score 900",
+            false,
+        ),
+        ("Out of memory: Kill process 999 (slurmd) score 900", false),
+        (
             "mlx5_core 0000:41:00.0 ens1np0: NETDEV WATCHDOG: CPU: 94: transmit queue 3 timed out 5032 ms",
             false,
         ),
