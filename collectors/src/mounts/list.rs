@@ -94,9 +94,11 @@ impl Device for List {
         }
         let hidden = found.iter().filter(|f| !f.is_visible).count() as u64;
         let above = *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_users = found.iter().filter(|f| f.is_visible && f.is_of_a_user).count() as u64;
         out.u64(&OMITTED, &["hidden"], hidden);
         out.u64(&OMITTED, &["limit"], above);
         out.u64(&OMITTED, &["unlisted"], unlisted);
+        out.u64(&OMITTED, &["user"], of_users);
         let stats = root::read_lossy_within(&self.env.path("/proc/self/mountstats"), MOST_STATS);
         // The list of mounts is complete without it.
         let stats = stats.unwrap_or_else(|error| {

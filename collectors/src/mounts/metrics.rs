@@ -48,7 +48,7 @@ pub static OMITTED: Metric = Metric {
         "mount_filesystems_omitted",
         Kind::Gauge,
         Unit::None,
-        "Filesystems that are not probed: above the limit of 16, above that of the list, or hidden by nodewarden's own mount namespace.",
+        "Filesystems that are not probed: above the limit of 16 or of the list, FUSE mounts of users, or hidden by nodewarden's mount namespace.",
         "/proc/1/mountinfo, /proc/self/mountinfo",
     )
 };

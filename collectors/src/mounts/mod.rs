@@ -81,10 +81,11 @@ struct Mounts {
 
 impl Mounts {
     /// The filesystems to probe: those whose probe has not returned, and others in order. A probe of a filesystem that is gone
-    /// and that has not returned still has its thread, but no place.
+    /// and that has not returned still has its thread, but no place. A mount of a user answers as that user likes: neither this
+    /// collector nor a check may depend on it.
     fn probed(&self, known: &[Filesystem]) -> Vec<Key> {
         let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        let visible = known.iter().filter(|f| f.is_visible).map(Filesystem::key);
+        let visible = known.iter().filter(|f| f.may_be_probed()).map(Filesystem::key);
         let waiting = visible.clone().filter(|key| in_flight.contains(key)).count();
         let threads = MOST_STUCK.saturating_sub(in_flight.len());
         let mut room = MOST.saturating_sub(waiting).min(threads);
@@ -103,7 +104,7 @@ impl Devices for Mounts {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         (self.known, _) = list::read(&self.env, &self.excluded)?;
         self.probed = self.probed(&self.known);
-        let visible = self.known.iter().filter(|f| f.is_visible).count();
+        let visible = self.known.iter().filter(|f| f.may_be_probed()).count();
         let above = visible.saturating_sub(self.probed.len()) as u64;
         *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner) = above;
         let list = List::new(&self.env, &self.excluded, &self.above_limit);

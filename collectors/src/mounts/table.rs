@@ -33,6 +33,10 @@ impl Filesystem {
     pub(super) fn key(&self) -> Key {
         (self.point.clone(), self.device.clone())
     }
+
+    pub(super) const fn may_be_probed(&self) -> bool {
+        self.is_visible && !self.is_of_a_user
+    }
 }
 
 /// Options of a superblock that takes no writes. From 6.15 on, ext4 has the last two after an error and a forced shutdown,

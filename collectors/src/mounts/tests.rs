@@ -115,15 +115,22 @@ fn of_a_user(n: usize, point: &str) -> String {
 }
 
 #[test]
-fn filesystems_of_a_user_take_no_probe_from_those_of_the_node() {
+fn filesystems_of_a_user_are_listed_and_never_probed() {
     let users: String = (100..116).map(|n| of_a_user(n, &format!("/a{n}"))).collect();
     let scratch = "10 1 0:10 / /scratch rw - lustre 10.2.0.40@o2ib:/scratch rw\n";
     let mut node = Node::new(&(users + scratch));
-    let devices = node.scan();
-    assert_eq!(
-        (devices.len(), devices[1].subject().name.as_str()),
-        (1 + MOST, "/scratch")
-    );
+    let mut devices = node.scan();
+    let names: Vec<&str> = devices.iter().map(|d| d.subject().name.as_str()).collect();
+    assert_eq!(names, ["", "/scratch"]);
+    let list = read(&mut devices[0]).unwrap();
+    assert_eq!(value(&list, &READ_ONLY, &["/a100"]), Some(Value::U64(0)));
+    for (reason, count) in [("user", 16), ("limit", 0), ("hidden", 0)] {
+        assert_eq!(
+            value(&list, &OMITTED, &[reason]),
+            Some(Value::U64(count)),
+            "{reason}"
+        );
+    }
 }
 
 #[test]

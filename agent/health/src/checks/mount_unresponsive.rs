@@ -18,7 +18,7 @@ pub static CHECK: Check = Check {
     fires_when: "The probe of a mounted filesystem fails (stale file handle, I/O error), takes longer than 3 s, or does not return for 125 s.",
     lasting: "8 consecutive readings, at least 120 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the probe returns in time, or the filesystem is no longer mounted.",
-    ignored_when: "Mount points that nodewarden's user may not reach. Probes whose thread waits for a processor. Late probes: at most a comment.",
+    ignored_when: "Mount points that nodewarden's user may not reach, FUSE mounts of users. Probes whose thread waits for a processor. Late probes: at most a comment.",
     // The server's fault more often than the node's.
     scope: Scope::Shared,
     may: May::CommentOrDrain,
