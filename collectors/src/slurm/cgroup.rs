@@ -113,7 +113,7 @@ pub(super) fn is_above(above: &str, name: &str) -> bool {
         || (RUNTIMES.contains(&name) && above.ends_with(".slice"))
         || (RUNTIMES.contains(&above) && name.starts_with("kubepods") && name.contains(".slice:"));
     // Users create the folders below that one.
-    name != "user.slice"
+    name != OF_USERS
         && (name.ends_with(".slice") || name.ends_with(".scope") || is_pod || is_container || is_hex(name))
 }
 
@@ -130,7 +130,11 @@ pub fn has_all_processes(proc: &Path) -> Result<bool, Error> {
     Ok(namespace.is_none_or(|ns| ns == FIRST_NAMESPACE))
 }
 
-/// The name of the job's folder in the text of `/proc/PID/cgroup`; outside of all jobs, `pod` and the uid of its pod; otherwise empty.
+/// Below it are the sessions and services of users, and folders that they create.
+pub const OF_USERS: &str = "user.slice";
+
+/// The name of the job's folder in the text of `/proc/PID/cgroup`; outside of all jobs, `pod` and the uid of its pod, or
+/// [`OF_USERS`]; otherwise empty.
 pub fn folder_in(text: &str) -> String {
     // `5:devices:/slurm/uid_0/job_1`, `0::/system.slice/...`: any hierarchy in which Slurm has it.
     let path = |line: &'_ str| Some(line.splitn(3, ':').nth(2)?.to_owned());
@@ -138,7 +142,13 @@ pub fn folder_in(text: &str) -> String {
     // A pod that holds a slurmd has its jobs below it: their processes belong to the jobs.
     let job = paths().find_map(|path| Some(SlurmCgroup::of(&path)?.job.to_string()));
     let pod = || paths().find_map(|path| pod::of(&path));
-    job.or_else(pod).unwrap_or_default()
+    // A cgroup namespace shows the folders above its own as `..`.
+    let is_of_users = |path: String| {
+        let first = path.split('/').find(|part| !["", ".."].contains(part));
+        first == Some(OF_USERS)
+    };
+    let user = || paths().any(is_of_users).then(|| OF_USERS.to_owned());
+    job.or_else(pod).or_else(user).unwrap_or_default()
 }
 
 /// The node name of `[<node>_]slurmstepd.scope` (cgroup v2). `None`: another folder.

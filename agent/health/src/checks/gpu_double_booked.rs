@@ -13,7 +13,7 @@ pub static CHECK: Check = Check {
     fires_when: "A process in a Kubernetes pod uses a GPU or MIG instance that Slurm allocated to a job.",
     lasting: "2 consecutive readings of the same process, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, without such a process or with the GPU unallocated.",
-    ignored_when: "Services such as DCGM, and processes in the pod of the job's own slurmd.",
+    ignored_when: "Processes in pods that have the name of a service such as DCGM, and those in the pod of the job's own slurmd.",
     scope: Scope::Node,
     // Two schedulers disagree: draining the node in one of them repairs nothing.
     may: May::Comment,
@@ -27,7 +27,7 @@ static ROW: Intruders = Intruders {
     which: |process, owners, jobs| match process.place {
         Place::Pod(_) => is_foreign(process, owners, jobs),
         Place::Unknown => None,
-        Place::Job(_) | Place::Outside => Some(false),
+        Place::Job(_) | Place::User | Place::Outside => Some(false),
     },
     detail: "used by a pod besides its job",
 };

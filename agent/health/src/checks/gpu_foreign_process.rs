@@ -22,7 +22,7 @@ pub static CHECK: Check = Check {
     fires_when: "A process outside the cgroups of all jobs to which Slurm allocated a GPU or MIG instance uses it.",
     lasting: "2 consecutive readings of the same process, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, without such a process or with the GPU unallocated.",
-    ignored_when: "Services such as DCGM and the MPS server, processes in pods (`gpu-double-booked`), and processes of jobs whose devices are unknown.",
+    ignored_when: "Services such as DCGM and MPS, by name, outside jobs and user.slice. Processes in pods (`gpu-double-booked`), and of jobs whose devices are unknown.",
     scope: Scope::Node,
     // The job runs slower, but no hardware failed: a drain would not help. The node's Comment explains the slow job.
     may: May::Comment,
@@ -100,7 +100,8 @@ fn intruders<'a>(judge: &Judge<'a>, row: &'static Intruders, lasting: &mut Lasti
     let name = |part: &Part<'_>, process: &Process<'_>| {
         (
             part.key(row.check.id),
-            process.id(),
+            // Not its name, which it may change. The number of an ended process comes back much later than the next reading.
+            process.pid.to_owned(),
             format!("{:?}", process.place),
         )
     };
@@ -170,7 +171,7 @@ fn words(process: &Process<'_>) -> String {
     let place = match process.place {
         Place::Job(folder) => format!("in {folder}"),
         Place::Pod(uid) => format!("in pod {uid}"),
-        Place::Outside => "in no job".to_owned(),
+        Place::User | Place::Outside => "in no job".to_owned(),
         Place::Unknown => String::new(),
     };
     format!("{} {place}", process.words())

@@ -25,7 +25,7 @@ pub static CHECK: Check = Check {
     fires_when: "60 s after its last job ended, a process of that time still holds memory of an unallocated GPU or MIG instance. Or at least 1 GiB is in use without a listed process.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, with that memory free, or with the GPU allocated to another job.",
-    ignored_when: "Memory without a process on GPUs with NVLink-C2C or graphics processes. Processes in pods, and containers without hostPID.",
+    ignored_when: "Memory without a process on GPUs with NVLink-C2C or graphics processes. Services by name, outside user.slice. Processes in pods, containers without hostPID.",
     scope: Scope::Node,
     // The next job may lack memory. An operator ends the process; no hardware failed.
     may: May::Comment,
@@ -44,7 +44,7 @@ const HELD: u64 = 1 << 30;
 struct LastTenant {
     /// Their ids.
     jobs: Vec<String>,
-    /// The processes on it.
+    /// The processes on it, by number: a process may change its name.
     processes: BTreeSet<String>,
 }
 
@@ -64,7 +64,7 @@ fn conditions<'a>(judge: &Judge<'a>, state: &mut State) -> Vec<Judged<'a>> {
             Owned::By(jobs) => {
                 let tenant = LastTenant {
                     jobs: jobs.clone(),
-                    processes: part.processes.iter().map(Process::id).collect(),
+                    processes: part.processes.iter().map(|p| p.pid.to_owned()).collect(),
                 };
                 state.tenants.put(part.key(CHECK.id), tenant);
             }
@@ -124,7 +124,7 @@ impl<'a> Left<'a> {
         let here = || part.processes.iter().filter(|p| !p.is_servant());
         let is_known = |p: &Process<'_>| {
             // A process in a job's cgroup belongs to a job with unknown devices.
-            let has_place = matches!(p.place, Place::Outside | Place::Pod(_));
+            let has_place = matches!(p.place, Place::Outside | Place::User | Place::Pod(_));
             has_place && p.program.is_some() && p.memory.is_some()
         };
         // In a container with its own PID namespace the driver lists no process of the host.
@@ -141,7 +141,9 @@ impl<'a> Left<'a> {
         };
         // A pod that uses the GPU now is not a leftover.
         let is_left = |p: &&Process<'_>| {
-            p.place == Place::Outside && p.memory > Some(0) && tenant.processes.contains(&p.id())
+            matches!(p.place, Place::Outside | Place::User)
+                && p.memory > Some(0)
+                && tenant.processes.contains(p.pid)
         };
         let left: Vec<Process<'a>> = here().filter(is_left).copied().collect();
         match part.used() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use collectors::gpu::metrics as m;
+use collectors::slurm::cgroup::OF_USERS;
 
 use super::gpu::{Gpu, whole};
 use model::ownership::Jobs;
@@ -31,7 +32,9 @@ pub(crate) enum Place<'a> {
     Job(&'a str),
     /// In that of a Kubernetes pod, by its uid.
     Pod(&'a str),
-    /// In neither.
+    /// In a session or service of a user.
+    User,
+    /// In none of them.
     Outside,
     /// Not known.
     Unknown,
@@ -49,14 +52,11 @@ pub(crate) struct Process<'a> {
 }
 
 impl Process<'_> {
-    /// Whether it is a service.
+    /// Whether it is a service. Every process chooses its own name: in a job or a session it proves nothing. In a pod it is all that
+    /// shows a service.
     pub(crate) fn is_servant(&self) -> bool {
-        self.program.is_some_and(|program| SERVANTS.contains(&program))
-    }
-
-    /// Distinguishes it from a later process with the same pid.
-    pub(crate) fn id(&self) -> String {
-        format!("{} {}", self.pid, self.program.unwrap_or_default())
+        matches!(self.place, Place::Pod(_) | Place::Outside)
+            && self.program.is_some_and(|program| SERVANTS.contains(&program))
     }
 
     /// `"python3" (pid 500)`. The name may contain any character.
@@ -100,10 +100,11 @@ pub(crate) fn processes<'a>(gpu: &Gpu<'a>, instances: &[&str]) -> (Vec<(&'a str,
 }
 
 fn place(folder: &str) -> Place<'_> {
-    match folder.strip_prefix("pod") {
-        Some(uid) => Place::Pod(uid),
-        None if folder.is_empty() => Place::Outside,
-        None => Place::Job(folder),
+    match (folder, folder.strip_prefix("pod")) {
+        (_, Some(uid)) => Place::Pod(uid),
+        ("", None) => Place::Outside,
+        (OF_USERS, None) => Place::User,
+        (job, None) => Place::Job(job),
     }
 }
 
@@ -123,6 +124,7 @@ pub(crate) fn is_foreign(process: &Process<'_>, owners: &[String], jobs: &Jobs) 
         Place::Pod(uid) if owners.iter().any(|job| jobs.is_in_pod(job, uid)) => Some(false),
         // Only the name shows a service.
         Place::Pod(_) | Place::Outside => process.program.map(|_| true),
+        Place::User => Some(true),
         Place::Unknown => None,
     }
 }

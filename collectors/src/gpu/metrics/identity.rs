@@ -55,7 +55,7 @@ metrics! {
         "GPU memory used by a process in bytes, to attribute the GPU to a job.";
     PROCESS_PLACE "gpu_process_cgroup_info" Info None Private &["gpu", "gpu_instance", "pid", "folder"],
         "nvmlDeviceGetComputeRunningProcesses_v3, /proc/PID/cgroup", []
-        "Compute process on a GPU with its Slurm job cgroup, or pod and the pod UID, or empty outside both.";
+        "Compute process on a GPU with its Slurm job cgroup, pod and the pod UID, `user.slice`, or empty elsewhere.";
     PROCESS_PROGRAM "gpu_process_program_info" Info None Private &["gpu", "gpu_instance", "pid", "program"],
         "nvmlDeviceGetComputeRunningProcesses_v3, /proc/PID/comm", []
         "Compute process on a GPU with its command name (first 15 characters).";

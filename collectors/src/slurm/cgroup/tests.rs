@@ -135,6 +135,14 @@ fn a_process_is_in_the_job_that_any_of_its_hierarchies_names() {
     let v2 = "0::/system.slice/slurmstepd.scope/sFR5M7XZ5Z3000/step_0/user/task_0\n";
     assert_eq!(folder(v2), "sFR5M7XZ5Z3000");
     assert_eq!(folder("0::/system.slice/docker-1.scope\n"), "");
+    assert_eq!(folder("0::/system.slice/user.slice\n"), "");
+    for session in [
+        "0::/user.slice/user-1000.slice/session-4.scope\n",
+        "0::/../../../user.slice/user-1000.slice/user@1000.service/app.slice/nv-hostengine\n",
+        "4:memory:/x\n1:name=systemd:/user.slice/user-1000.slice/session-4.scope\n",
+    ] {
+        assert_eq!(folder(session), OF_USERS, "{session}");
+    }
     // A user names the cgroups below his own.
     let named = "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/\u{fffd}\n";
     assert_eq!(folder(named), "job_7");

@@ -190,6 +190,41 @@ fn services_and_unknown_processes_are_not_foreign() {
 }
 
 #[test]
+fn the_name_of_a_service_hides_no_process_of_a_job_or_session() {
+    let jobs = [job("7", &["nvidia0"]), job("8", &["nvidia1"])];
+    for place in ["job_8", "user.slice"] {
+        for name in ["nvidia-smi", "Xorg", "nvidia-cuda-mps"] {
+            let sim = node(&[Card::with("0", &[OWN, ("900", place, name, GIB)])], &jobs, 60);
+            assert_eq!(sim.incidents(), [format!("{FOREIGN} open")], "{place} {name}");
+        }
+    }
+    let sim = left(("900", "user.slice", "nvidia-smi", GIB), 120);
+    assert_eq!(sim.incidents(), [format!("{HELD} open")]);
+}
+
+#[test]
+fn a_process_that_renames_itself_is_still_the_same() {
+    let jobs = [job("7", &["nvidia0"])];
+    let mut sim = node(&[Card::with("0", &[OWN])], &jobs, 60);
+    for name in ["a", "b", "c", "d"] {
+        show(
+            &mut sim,
+            &[Card::with("0", &[OWN, ("900", "", name, GIB)])],
+            &jobs,
+        );
+        sim.pass(15);
+    }
+    assert_eq!(sim.incidents(), [format!("{FOREIGN} open")]);
+    show(&mut sim, &[Card::with("0", &[("900", "", "e", GIB)])], &[]);
+    sim.pass(120);
+    assert!(
+        sim.incidents().contains(&format!("{HELD} open")),
+        "{:?}",
+        sim.incidents()
+    );
+}
+
+#[test]
 fn without_device_rules_no_process_is_foreign() {
     let outside = ("900", "", "train.sh", GIB);
     let cards = [Card::with("0", &[OWN, outside])];
