@@ -24,13 +24,13 @@ use super::trust::{self, Expected, OpenError};
 pub enum DirError {
     /// Another instance holds the run directory.
     #[error(
-        "{} is locked by {holder}: stop that nodewarden, or use another --run-dir and --state-dir",
+        "{} is locked by {holder}: stop that process, or use another --run-dir and --state-dir",
         path.display()
     )]
     Held {
         /// The lock file.
         path: PathBuf,
-        /// What the holder wrote into it.
+        /// What the holder wrote into it, if that process is there.
         holder: String,
     },
     /// A directory or lock could not be created.
@@ -386,7 +386,8 @@ fn read_by(worker: &Domain, path: PathBuf) -> Result<PathBuf, DirError> {
 pub fn lock(dir: &Path) -> Result<File, DirError> {
     let path = dir.join(LOCK);
     let mut create = OpenOptions::new();
-    create.create(true).truncate(false).write(true).mode(0o644);
+    // Who can open it can lock it.
+    create.create(true).truncate(false).write(true).mode(0o600);
     let mut note = match lock_file(&path, &mut create) {
         Err(OpenError::Unexpected { found, .. }) => {
             set_aside(
@@ -398,6 +399,7 @@ pub fn lock(dir: &Path) -> Result<File, DirError> {
         opened => opened,
     }
     .map_err(|e| at(&path)(e.into()))?;
+    close_to_others(&note).map_err(at(&path))?;
     // The lock file is open read-only: a filesystem with a file open for writing cannot be remounted read-only.
     let mut lock = lock_file(&path, OpenOptions::new().read(true)).map_err(|e| at(&path)(e.into()))?;
     match lock.try_lock() {
@@ -407,7 +409,7 @@ pub fn lock(dir: &Path) -> Result<File, DirError> {
             crate::ignore((&mut lock).take(200).read_to_string(&mut holder));
             return Err(DirError::Held {
                 path,
-                holder: holder.trim().to_owned(),
+                holder: living(holder.trim()).to_owned(),
             });
         }
         Err(TryLockError::Error(source)) => return Err(DirError::Io { path, source }),
@@ -420,6 +422,30 @@ pub fn lock(dir: &Path) -> Result<File, DirError> {
         tracing::warn!(path = %path.display(), error = %e, "cannot write this process's pid into the lock file");
     }
     Ok(lock)
+}
+
+/// Earlier releases let others read it.
+fn close_to_others(lock: &File) -> io::Result<()> {
+    if lock.metadata()?.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    lock.set_permissions(fs::Permissions::from_mode(0o600))
+}
+
+/// `pid N`, unless that process has ended: another one then holds the lock.
+fn living(holder: &str) -> &str {
+    let pid = holder
+        .strip_prefix("pid ")
+        .and_then(|pid| pid.parse::<i32>().ok());
+    let is_there = |pid| {
+        let found = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None);
+        found != Err(nix::errno::Errno::ESRCH)
+    };
+    if pid.is_some_and(|pid| pid > 0 && is_there(pid)) {
+        holder
+    } else {
+        "a process that lslocks(8) shows"
+    }
 }
 
 fn lock_file(path: &Path, options: &mut OpenOptions) -> Result<File, OpenError> {

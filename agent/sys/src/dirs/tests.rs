@@ -217,6 +217,29 @@ fn a_filesystem_of_its_own_may_have_its_folder_of_lost_files() {
     );
 }
 
+/// flock(2) needs no more than an open file. No process has the number: it is the limit of pid_max.
+#[test]
+fn a_lock_is_closed_to_other_users_and_names_only_a_process_that_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(LOCK);
+    fs::write(&path, "pid 4194304\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let other = File::open(&path).unwrap();
+    other.lock().unwrap();
+    let error = lock(dir.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("is locked by a process that lslocks(8) shows") && !error.contains("4194304"),
+        "{error}"
+    );
+    assert_eq!(mode(&path), 0o600, "changed before it is locked");
+    drop(other);
+    drop(lock(dir.path()).unwrap());
+    assert_eq!(mode(&path), 0o600);
+    fs::remove_file(&path).unwrap();
+    drop(lock(dir.path()).unwrap());
+    assert_eq!(mode(&path), 0o600);
+}
+
 /// People delete a lock that looks stale. The record behind it has the node's incidents.
 #[test]
 fn a_directory_without_its_lock_is_taken_again() {
