@@ -337,6 +337,56 @@ async fn evidence_that_may_be_about_others_is_withheld_from_the_owner_of_one_job
     }
 }
 
+#[tokio::test]
+async fn a_kernel_line_that_names_a_program_is_withheld() {
+    let fake = Fake::new();
+    for (detail, evidence, seen) in [
+        (
+            "a task has been blocked for minutes",
+            "INFO: task secret:4242 blocked for more than 120 seconds.",
+            false,
+        ),
+        (
+            "the node has no memory left",
+            "Out of memory: Kill process 4242 (secret) score 900",
+            false,
+        ),
+        (
+            "a processor ran one task for a long time",
+            "BUG: soft lockup - CPU#2 stuck for 22s! [secret:4242]",
+            false,
+        ),
+        (
+            "the kernel crashed and runs on",
+            "BUG: scheduling while atomic: secret/4242/0x00000002",
+            false,
+        ),
+        (
+            "an ext4 error",
+            "EXT4-fs error (device sda1): ext4_lookup:1785: inode #2: comm secret: x",
+            false,
+        ),
+        (
+            "the port cut the device off after an error",
+            "pcieport 0000:00:01.0: DPC: containment event",
+            true,
+        ),
+    ] {
+        let page = page_about(&[], true, &format!("kernel log: {evidence}"));
+        let mut view = View::clone(&page.view);
+        detail.clone_into(&mut view.incidents[0].findings[0].detail);
+        *fake.page.lock().unwrap() = Arc::new(Page {
+            view: Arc::new(view),
+            ..Page::clone(&page)
+        });
+        for (uid, seen) in [(1000, seen), (0, true)] {
+            let reply = super::answer(Request::Why { id: None }, uid, &fake).await;
+            let text = serde_json::to_string(&reply).unwrap();
+            assert_eq!(text.contains(evidence), seen, "{uid} {text}");
+        }
+    }
+}
+
 /// Their errors name cgroups, which may hold the number of a job's owner.
 #[tokio::test]
 async fn errors_of_collectors_that_read_jobs_are_withheld() {

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use collectors::kernel_log::lines;
 use collectors::{slurm, tasks};
 
 use super::{NodeStatus, Reply};
 use crate::own::{self, JobAccess, OwnFacts};
-use health::view::IncidentView;
+use health::view::{FindingView, IncidentView};
 use model::jobs::{JobsView, Line};
 
 /// In place of text about other users' jobs.
@@ -16,6 +17,11 @@ const WITHHELD: &str = "withheld: about a job of another user (access.jobs)";
 /// Whether errors and calls of a collector name cgroups of jobs, which may hold the owner's number.
 pub(in crate::http) fn is_of_jobs(collector: &str) -> bool {
     [slurm::SPEC.name, tasks::SPEC.name].contains(&collector)
+}
+
+/// Whether the evidence is a kernel line that names a program, of any user. The finding's detail is that of its row.
+fn names_a_program(finding: &FindingView) -> bool {
+    lines::rows().any(|row| row.names_program && row.what == finding.detail)
 }
 
 /// One user, as SO_PEERCRED names it.
@@ -78,7 +84,8 @@ impl<'a> Viewer<'a> {
                 } else {
                     finding.others
                 };
-                if others || !finding.jobs.iter().all(|job| self.sees_number(job)) {
+                if others || names_a_program(finding) || !finding.jobs.iter().all(|job| self.sees_number(job))
+                {
                     finding.evidence = vec![WITHHELD.to_owned()];
                 }
             }

@@ -31,6 +31,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "ext4-error",
         what: "an ext4 error",
+        names_program: true,
         about: Filesystem,
         meaning: fault(Ends::Reboot),
         forms: &[

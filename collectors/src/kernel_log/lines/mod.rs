@@ -64,6 +64,8 @@ pub struct Row {
     pub about: SubjectKind,
     /// What it means.
     pub meaning: Meaning,
+    /// Its lines name a program, which may be any user's.
+    pub names_program: bool,
     forms: &'static [Form],
     /// A line with one of these texts is another one.
     not: &'static [&'static str],
@@ -116,6 +118,7 @@ const ROW: Row = Row {
     what: "",
     about: SubjectKind::Node,
     meaning: Meaning::Counted,
+    names_program: false,
     forms: &[],
     not: &[],
     when: |_| true,

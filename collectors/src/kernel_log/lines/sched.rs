@@ -30,6 +30,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "oops",
         what: "the kernel crashed and runs on",
+        names_program: true,
         meaning: crash(Ends::Reboot),
         forms: &[
             at("BUG: unable to handle "),
@@ -83,6 +84,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "hung-task",
         what: "a task has been blocked for minutes",
+        names_program: true,
         meaning: stall(Ends::Reboot),
         forms: &[
             at("INFO: task *:% blocked for more than % seconds"),
@@ -93,6 +95,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "soft-lockup",
         what: "a processor ran one task for a long time",
+        names_program: true,
         meaning: stall(Ends::Quiet(6)),
         forms: &[at("BUG: soft lockup - CPU#% stuck for %s!")],
         ..ROW
@@ -131,6 +134,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "oom-cgroup",
         what: "a program exceeded the memory of its cgroup",
+        names_program: true,
         forms: &[
             at("oom-kill:constraint=CONSTRAINT_MEMCG,"),
             at("oom-kill:constraint=CONSTRAINT_CPUSET,*/job_%"),
@@ -143,6 +147,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "oom",
         what: "the node has no memory left",
+        names_program: true,
         meaning: Meaning::Fault {
             check: "memory-exhausted",
             ends: Ends::Quiet(6),
@@ -164,6 +169,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         id: "segfault",
         what: "a program crashed",
+        names_program: true,
         forms: &[
             process("[%]: segfault at "),
             process("[%] trap "),
