@@ -133,6 +133,12 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
     })?;
     let service = Service::take(setup.loaded.config.health.mode)?;
     let daemon_ids = sys::users::daemon();
+    // Without root every process has the user that started it.
+    if privileges::is_root() {
+        for user in sys::users::taken() {
+            tracing::warn!("{user}");
+        }
+    }
     let _run = dirs::take_run(&setup.run_dir, daemon_ids.uid, daemon_ids.gid)?;
     let state = state::take(&setup.state_dir, &daemon_ids)?;
     let slots = dirs::slots(&setup.run_dir)?;

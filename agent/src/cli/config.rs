@@ -54,8 +54,10 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                     return Ok(ExitCode::FAILURE);
                 }
                 let config = &read.loaded.config;
-                let warnings =
-                    missing_addresses(config) + &refused_commands(&read) + &unknown_operators(config);
+                let warnings = missing_addresses(config)
+                    + &refused_commands(&read)
+                    + &unknown_operators(config)
+                    + &taken_uids();
                 let (node, slots) = (prove_node(config), try_slot(config));
                 Ok(screen::tell(
                     &format!("{}{warnings}{node}{slots}", summary(&read)),
@@ -126,6 +128,12 @@ fn unknown_operators(config: &Config) -> String {
         )
     };
     unknown.into_iter().map(warning).collect()
+}
+
+/// A warning for each user of /etc/passwd with the uid of one of nodewarden's processes.
+fn taken_uids() -> String {
+    let taken = sys::users::taken().into_iter();
+    taken.map(|user| format!("warning: {user}\n")).collect()
 }
 
 /// A warning for each interface and network of `listen` without an address here. No error, as above: it may come later.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use collectors::Domain;
-use collectors::domain::Helper;
+use collectors::domain::{DOMAINS, Helper, helpers};
 use collectors::sys::root;
 
 /// A user and a group.
@@ -37,6 +37,36 @@ pub fn worker(domain: &Domain) -> Ids {
 /// A helper's ids.
 pub fn helper(helper: &Helper) -> Ids {
     fixed(helper.user, helper.uid)
+}
+
+/// A sentence for each other user in /etc/passwd with the uid of one of nodewarden's processes. Users of a directory server are
+/// not seen.
+pub fn taken() -> Vec<String> {
+    let workers = DOMAINS.iter().map(|domain| (domain.user, worker(domain).uid));
+    let helpers = helpers().map(|one| (one.user, helper(one).uid));
+    let mut own = vec![(DAEMON_USER, daemon().uid)];
+    own.extend(workers.chain(helpers));
+    let bytes = root::read_bytes("/etc/passwd".as_ref(), MAX_PASSWD)
+        .ok()
+        .flatten();
+    taken_in(&String::from_utf8_lossy(&bytes.unwrap_or_default()), &own)
+}
+
+fn taken_in(passwd: &str, own: &[(&str, u32)]) -> Vec<String> {
+    let entries = passwd.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        Some((fields.next()?, fields.nth(1)?.parse().ok()?))
+    });
+    let others = entries.filter(|(name, uid)| {
+        own.iter().any(|(_, own)| own == uid) && own.iter().all(|(user, _)| user != name)
+    });
+    let sentence = |(name, uid): (&str, u32)| {
+        format!(
+            "/etc/passwd: user {name:?} has uid {uid}, which a process of nodewarden uses, and can control that process; create the \
+             users nodewarden and nodewarden-* with other numbers"
+        )
+    };
+    others.map(sentence).collect()
 }
 
 fn fixed(user: &str, id: u32) -> Ids {
@@ -73,6 +103,19 @@ pub fn peer_uid(socket: &impl AsFd) -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_name_with_one_of_the_uids_is_found() {
+        let own = [("nodewarden", 60800), ("nodewarden-host", 60801)];
+        let passwd = "root:x:0:0::/root:/bin/sh\nalice:x:60800:100::/home/alice:/bin/sh\nnodewarden-host:x:60801:60801::/:\n\
+                      bob:x:60802:100::/:\nshort:x\nbad:x:a:1::/:\n";
+        let found = taken_in(passwd, &own);
+        assert!(
+            found.len() == 1 && found[0].starts_with("/etc/passwd: user \"alice\" has uid 60800, "),
+            "{found:?}"
+        );
+        assert!(taken_in("", &own).is_empty());
+    }
 
     #[test]
     fn only_a_whole_entry_of_that_very_name_counts() {
