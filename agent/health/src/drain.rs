@@ -127,9 +127,7 @@ pub(super) enum Happened {
     Overridden,
     /// The own drain is gone after its incidents ended, but nodewarden did not lift it.
     LiftedRepaired,
-    /// An operator lifted a drain of their own while one was required.
-    ForeignLifted,
-    /// The scheduler's controller lost the own drain in a crash.
+    /// The scheduler's controller lost the own drain in a crash, or dropped it.
     Lost,
     /// An abandoned undrain took effect after all. `at`: as above.
     LiftedLate { at: Option<i64> },

@@ -19,11 +19,11 @@ fn an_admins_drain_is_left_alone() {
     c.wait_looks(3);
     assert_eq!(c.reason(), "replacing a fan");
     assert_eq!(c.updates(), 0);
-    // After the drain is lifted, the GPU is still faulty.
+    // After the drain is lifted, the GPU is still faulty: the end of that drain was no lift of ours.
     c.slurm.resume(&c.name).unwrap();
     let reason = c.wait_drained();
     assert!(reason.starts_with("nodewarden:xid gpu"), "{reason}");
-    assert!(reason.ends_with(" again-after-lift"), "{reason}");
+    assert!(!reason.contains("after-lift"), "{reason}");
 }
 
 /// With the defaults nothing is asked while nothing is wanted; while a drain is wanted and another one stands, the node is
@@ -41,7 +41,7 @@ fn the_end_of_an_admins_own_drain_is_seen_without_a_poll() {
     let reason = c.wait_drained();
     let took = start.elapsed();
     println!("the end of an admin's drain to ours: {took:?}");
-    assert!(reason.ends_with(" again-after-lift"), "{reason}");
+    assert!(!reason.contains("after-lift"), "{reason}");
     // Far below any poll; 2 s and the commands where the machine is free.
     let most = if is_full() { 4 } else { 25 };
     assert!(took < Duration::from_secs(most), "{took:?}");

@@ -53,7 +53,6 @@ impl Drain {
             }
             Outcome::Foreign(node) => {
                 self.saw_maintenance(node, now);
-                self.timing.foreign_drain = node.is_drained();
                 self.to(State::Foreign, foreign(node), now);
             }
             Outcome::Held(held) => self.is_held(held, now),
@@ -161,25 +160,8 @@ impl Drain {
                 | State::Unproven,
                 Some(_),
             ) => {
-                // DOWN or FAIL without DRAIN is no drain of an operator, and its end no lift.
-                let lifted = self.state == State::Foreign
-                    && self.timing.foreign_drain
-                    && node.drained == Some(false)
-                    && node.drain != Permission::Foreign;
-                self.timing.foreign_drain = node.is_drained();
-                match &node.drain {
-                    Permission::Already => self.found(node, now),
-                    Permission::Foreign => self.to(State::Foreign, foreign(node), now),
-                    Permission::Withheld(word) => {
-                        self.timing.not_held();
-                        self.to(State::Withheld, word.as_ref(), now);
-                    }
-                    Permission::Allowed if self.state == State::Held => {}
-                    // The reason why the last write failed.
-                    Permission::Allowed if self.state == State::Wanted && !self.why.is_empty() => {}
-                    Permission::Allowed => self.to(State::Wanted, "not written yet", now),
-                }
-                lifted.then_some(Happened::ForeignLifted)
+                self.seen_required(node, now);
+                None
             }
             // An own drain without a record: the state directory was deleted.
             _ => {
@@ -188,6 +170,23 @@ impl Drain {
                 }
                 None
             }
+        }
+    }
+
+    /// A drain is required and does not stand. The end of a foreign drain is no lift: its author, often a program, never saw our
+    /// reason.
+    fn seen_required(&mut self, node: &NodeState, now: Now) {
+        match &node.drain {
+            Permission::Already => self.found(node, now),
+            Permission::Foreign => self.to(State::Foreign, foreign(node), now),
+            Permission::Withheld(word) => {
+                self.timing.not_held();
+                self.to(State::Withheld, word.as_ref(), now);
+            }
+            Permission::Allowed if self.state == State::Held => {}
+            // The reason why the last write failed.
+            Permission::Allowed if self.state == State::Wanted && !self.why.is_empty() => {}
+            Permission::Allowed => self.to(State::Wanted, "not written yet", now),
         }
     }
 

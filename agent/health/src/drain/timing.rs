@@ -68,8 +68,6 @@ pub(super) struct Timing {
     pub(super) asked: Duration,
     /// The last reading found no Slurm node.
     pub(super) absent: bool,
-    /// The state was foreign because of a foreign DRAIN.
-    pub(super) foreign_drain: bool,
     /// Undrain was withheld.
     pub(super) blocked: bool,
     /// When the end of a maintenance was seen, as time since boot.

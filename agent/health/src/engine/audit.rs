@@ -85,13 +85,6 @@ impl Engine {
         }
     }
 
-    /// Adds the entry of a drain that an operator lifted, and that was not nodewarden's: the intent remains.
-    pub(super) fn audit_foreign_lift(&mut self) {
-        let mut entry = self.entry(Kind::Overridden, self.state.drain.incident.clone());
-        entry.why = Some("an operator lifted a drain that was not nodewarden's".to_owned());
-        self.out.audit.push(entry);
-    }
-
     /// Adds the entry of an order that was carried out.
     pub(super) fn audit_order(&mut self, order: &Order) {
         let (kind, incident) = match &order.verb {

@@ -86,9 +86,9 @@ impl Pending {
 }
 
 impl Engine {
-    /// An operator lifted the drain, ours or their own. The first lift leaves a fault that is still there; a second
-    /// within an hour silences its incident, and existing faults of it do not count as new evidence. What came after
-    /// `shown`, a time since boot, the operator did not know.
+    /// An operator lifted our drain, or the one that replaced its reason. The first lift leaves a fault that is still
+    /// there; a second within an hour silences its incident, and existing faults of it do not count as new evidence.
+    /// What came after `shown`, a time since boot, the operator did not know.
     fn obey(&mut self, shown: Duration) {
         self.lifts_are_known();
         let required = self.required();
@@ -115,11 +115,6 @@ impl Engine {
                 self.obey(self.state.drain.shown());
             }
             Some(Happened::LiftedRepaired) => self.lifts_are_known(),
-            // An operator who lifts their own drain knows the node.
-            Some(Happened::ForeignLifted) => {
-                self.audit_foreign_lift();
-                self.obey(self.now.boottime);
-            }
             Some(what @ (Happened::LiftedLate { .. } | Happened::Lost)) => {
                 if let Happened::LiftedLate { at } = what {
                     self.state.undrains = self.state.undrains.saturating_add(1);

@@ -116,18 +116,42 @@ fn reboots_that_end_the_drain_silence_no_fault_that_is_still_there() {
 }
 
 #[test]
-fn an_operators_own_drain_that_ends_is_followed_by_ours_within_2_s() {
+fn a_foreign_drain_that_ends_is_no_lift_of_ours_and_ours_follows_within_2_s() {
     let mut sim = Sim::new(Mode::Drain);
-    sim.slurm.admin_drains("fan");
+    sim.slurm
+        .admin_drains("NHC: check_fs_mount: /scratch not mounted");
     sim.pass(60);
     sim.xid(79);
     sim.pass(500);
+    assert_eq!(sim.drain_state(), "foreign");
     sim.slurm.admin_resumes();
     sim.pass(2);
-    assert!(sim.reason().ends_with(" again-after-lift"));
+    assert!(!sim.reason().contains("after-lift"), "{}", sim.reason());
+    assert_eq!(sim.engine.view().overrides, 0);
+    // The first lift of a person who sees the reason.
+    sim.slurm.admin_resumes();
+    sim.pass(60);
+    assert!(sim.reason().ends_with(" again-after-lift"), "{}", sim.reason());
     sim.slurm.admin_resumes();
     sim.pass(60);
     assert_eq!(sim.drain_state(), "overridden", "the second lift within an hour");
+}
+
+/// Xid 54: the power cable. Only `clear` ends it.
+#[test]
+fn a_program_that_lifts_its_own_drain_ends_no_fault_that_only_an_operator_ends() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm
+        .admin_drains("NHC: check_fs_mount: /scratch not mounted");
+    sim.xid(54);
+    sim.pass(4);
+    sim.slurm.admin_resumes();
+    sim.pass(2);
+    assert_eq!(sim.incidents(), ["xid54 open"]);
+    assert!(sim.reason().contains("xid54"), "{}", sim.reason());
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "overridden"));
 }
 
 #[test]
