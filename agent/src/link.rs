@@ -188,6 +188,7 @@ mod tests {
             let node = NodeState {
                 name: "n0".to_owned(),
                 drained: Some(true),
+                down: false,
                 reason: None,
                 author: Author::None,
                 drain: Permission::Allowed,

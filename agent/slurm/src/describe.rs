@@ -13,6 +13,7 @@ pub fn describe(node: &Node) -> NodeState {
     NodeState {
         name: node.name.clone(),
         drained: (drained || is_known).then_some(drained),
+        down: node.base == Base::Down,
         reason: node.reason.clone(),
         author: author(node),
         drain: decide::drain(node),

@@ -19,6 +19,8 @@ const APPENDED: &[&str] = &[
     "reboot requested",
     "reboot issued",
     "reboot complete",
+    "reboot timed out",
+    "ResumeTimeout reached",
     "Reboot ASAP",
     "Not responding",
     "Node unexpectedly rebooted",

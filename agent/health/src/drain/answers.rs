@@ -1,10 +1,10 @@
 //! The effect of answers from Slurm on the own drain.
 
 use super::super::Now;
-use super::change::LOST;
+use super::change::{DROPPED, LOST};
 use super::{Drain, Happened, State};
 use model::scheduler::mirror::MirrorSeen;
-use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
+use model::scheduler::{ActionId, Author, IncidentId, LookError, NodeState, Outcome, Permission};
 
 /// The controller has saved a drain after this time (seconds): it writes its state at once, or 5 s after the last time.
 const SAVED: u64 = 8;
@@ -149,7 +149,7 @@ impl Drain {
         match (self.state, self.incident.clone()) {
             (State::Drained | State::Lifting, Some(id)) => self.seen_drained(&id, node, now, open),
             (State::Foreign, _) if self.taken => {
-                (!node.drained?).then(|| self.is_lifted(now, open)).flatten()
+                (!node.drained?).then(|| self.is_gone(node, now, open)).flatten()
             }
             (
                 State::Writing
@@ -200,7 +200,7 @@ impl Drain {
                 self.forget(State::Wanted, LOST, now);
                 return Some(Happened::Lost);
             }
-            return self.is_lifted(now, open);
+            return self.is_gone(node, now, open);
         }
         self.timing.shown = self.timing.asked;
         let is_saved = self.written.is_none_or(|at| now.wall.abs_diff(at) >= SAVED);
@@ -239,6 +239,16 @@ impl Drain {
             format!("an operator replaced the reason: {}", foreign(node)),
             now,
         );
+    }
+
+    /// The drain is gone. RESUME leaves no DOWN: slurmctld itself drops DRAIN where a node did not boot in time, and leaves
+    /// the reason.
+    fn is_gone(&mut self, node: &NodeState, now: Now, open: bool) -> Option<Happened> {
+        if node.down && node.author != Author::None {
+            self.forget(State::Wanted, DROPPED, now);
+            return Some(Happened::Lost);
+        }
+        self.is_lifted(now, open)
     }
 
     /// The own drain is gone, without an own undrain.

@@ -6,6 +6,8 @@ use model::scheduler::IncidentId;
 
 /// The text of a drain that is gone from a controller that crashed.
 pub(super) const LOST: &str = "slurmctld lost the drain when it restarted";
+/// The text of a drain that slurmctld ended because the node did not boot in time.
+pub(super) const DROPPED: &str = "slurmctld dropped the drain when the node went DOWN";
 /// The text of each attempt to lift the drain.
 pub(super) const ENDED: &str = "all incidents behind it are cleared";
 
@@ -40,7 +42,9 @@ impl Change {
             (_, S::Lifting) => (Kind::Wanted, undrain),
             (S::Drained, S::Drained) => return None,
             (S::Drained, S::None) => (Kind::Lifted, None),
-            (S::Drained, S::Wanted) if self.why == LOST => (Kind::Lost, None),
+            (S::Drained | S::Foreign, S::Wanted) if self.why == LOST || self.why == DROPPED => {
+                (Kind::Lost, None)
+            }
             // An abandoned undrain took effect.
             (S::Drained, S::Wanted) => (Kind::Lifted, undrain),
             (S::Foreign, S::Wanted) if self.taken => (Kind::Lifted, undrain),

@@ -121,6 +121,9 @@ impl Engine {
                 "; other incidents hold the drain, and when they end it is lifted by an operator: a fault behind it was to be verified"
             }
             (true, true) => "; other incidents hold the drain",
+            (true, false) if self.state.drain.taken => {
+                "; the drain stays, because an operator replaced its reason: lift it with scontrol"
+            }
             (true, false) if !self.policy.site.settings.scheduler.undrain => {
                 "; the drain stays, because slurm.undrain is false"
             }

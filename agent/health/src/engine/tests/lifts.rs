@@ -173,6 +173,48 @@ fn the_end_of_down_or_fail_is_no_lift() {
     }
 }
 
+/// Slurm 22.05: ResumeTimeout has passed since `scontrol reboot`. Later releases do so to nodes that were powered up.
+#[test]
+fn a_drain_that_slurmctld_drops_with_a_node_that_did_not_boot_in_time_is_no_lift() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    for drains in 2..4 {
+        let ours = sim.reason();
+        sim.slurm.flags.remove(&Flag::Drain);
+        sim.slurm.base = Base::Down;
+        sim.slurm.reason = Some(format!("{ours} : reboot issued : reboot timed out"));
+        sim.pass(600);
+        assert_eq!(
+            (sim.slurm.drains, sim.drain_state().as_str()),
+            (drains, "drained")
+        );
+        assert!(!sim.reason().contains("after-lift"), "{}", sim.reason());
+        assert_eq!(sim.engine.view().overrides, 0);
+        sim.slurm.base = Base::Idle;
+    }
+    // A person's lift is the first one.
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert!(sim.reason().ends_with(" again-after-lift"), "{}", sim.reason());
+}
+
+#[test]
+fn a_drain_that_an_operator_took_over_and_slurmctld_dropped_is_no_lift() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.slurm.admin_drains("RMA 4711");
+    sim.pass(600);
+    sim.slurm.flags.remove(&Flag::Drain);
+    sim.slurm.base = Base::Down;
+    sim.slurm.reason = Some("RMA 4711 : reboot issued : reboot timed out".to_owned());
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "foreign"));
+    sim.slurm.base = Base::Idle;
+    sim.pass(2);
+    assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (2, 0));
+    assert!(!sim.reason().contains("after-lift"), "{}", sim.reason());
+}
+
 #[test]
 fn a_lifted_condition_does_not_hold_the_drain_of_another_incident() {
     let mut sim = Sim::expecting(GPU2);

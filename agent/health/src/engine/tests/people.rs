@@ -7,7 +7,7 @@ use super::host::Port;
 use super::sim::*;
 use crate::verdict::Health;
 use crate::{Mode, OrderVerb};
-use slurm::state::Flag;
+use slurm::state::{Base, Flag};
 
 #[test]
 fn a_drain_that_was_lifted_twice_is_not_set_again_without_new_evidence() {
@@ -210,6 +210,38 @@ fn a_person_clears_and_acknowledges() {
     sim.pass(1);
     assert!(!sim.slurm.is_drained());
     assert!(sim.order(OrderVerb::Clear, &id).is_err());
+}
+
+#[test]
+fn a_clear_promises_no_lift_of_a_drain_that_an_operator_took_over() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(48);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.slurm.admin_drains("RMA 4711");
+    sim.pass(600);
+    let answer = sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(
+        answer.ends_with("; the drain stays, because an operator replaced its reason: lift it with scontrol"),
+        "{answer}"
+    );
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+}
+
+/// Slurm 24.11 keeps DRAIN when ResumeTimeout has passed.
+#[test]
+fn a_node_that_did_not_boot_in_time_keeps_our_drain_until_it_is_cleared() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(48);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.slurm.base = Base::Down;
+    sim.slurm.reason = Some(format!("{} : reboot issued : reboot timed out", sim.reason()));
+    sim.pass(600);
+    assert_eq!(sim.drain_state(), "drained");
+    sim.slurm.base = Base::Idle;
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(60);
+    assert!(!sim.slurm.is_drained());
 }
 
 #[test]
