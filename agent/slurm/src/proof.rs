@@ -12,7 +12,7 @@ pub struct Own<'a> {
     pub name: &'a str,
     /// Its host name.
     pub hostname: &'a str,
-    /// When it was booted, in seconds since the epoch. `None`: it cannot be read.
+    /// When it was booted, as its slurmd reports it, in seconds since the epoch. `None`: it cannot be read.
     pub boot_time: Option<i64>,
     /// Whether the boot time of this node matched before, in this boot: UNDRAIN makes slurmctld forget it until the
     /// next registration.

@@ -7,6 +7,8 @@ pub struct Given {
     pub node_name: Option<String>,
     /// `-f`.
     pub conf: Option<String>,
+    /// `-b`: slurmd reports its own start as the boot of the node.
+    pub is_boot: bool,
 }
 
 /// Short options with a value of their own or in the next argument.
@@ -44,6 +46,7 @@ pub fn read(args: &[&str]) -> Given {
             if WITH_ATTACHED.contains(&option) {
                 break;
             }
+            given.is_boot |= option == 'b';
             if !WITH_VALUE.contains(&option) {
                 continue;
             }
@@ -88,6 +91,28 @@ mod tests {
             let given = read(&args);
             assert_eq!(given.node_name.as_deref(), node_name, "{line}");
             assert_eq!(given.conf.as_deref(), conf, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_boot_option_alone_and_among_others() {
+        for (line, is_boot) in [
+            ("-b", true),
+            ("-bD", true),
+            ("-Dvb", true),
+            ("--systemd -b -N n0", true),
+            ("-DbNn0", true),
+            ("-N b -D", false),
+            ("-Nb -D", false),
+            ("-N -b", false),
+            ("-Fb", false),
+            ("-L/var/log/b", false),
+            ("--conf -b", false),
+            ("--boot", false),
+            ("-- -b", false),
+        ] {
+            let args: Vec<&str> = line.split(' ').collect();
+            assert_eq!(read(&args).is_boot, is_boot, "{line}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::screen;
-use crate::parent::slurm::find::{self, LocalSlurmd, Search};
+use crate::parent::slurm::find::{self, Boot, LocalSlurmd, Search};
 use crate::parent::slurm::here;
 use crate::parent::slurm::scontrol::Scontrol;
 use sys::spawn::CommandOutput;
@@ -33,6 +33,7 @@ impl Cluster {
             conf: None,
             exe: None,
             process: None,
+            boot: Boot::Machine,
         });
         if settings.timeout.is_zero() {
             settings.timeout = Duration::from_secs(10);

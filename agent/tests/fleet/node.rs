@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::scheduler::{Action, IncidentId, LookError, NodeState, Outcome, Reason};
 use nodewarden::parent::slurm::Slurm;
-use nodewarden::parent::slurm::find::LocalSlurmd;
+use nodewarden::parent::slurm::find::{Boot, LocalSlurmd};
 use nodewarden::parent::slurm::here;
 use nodewarden::parent::slurm::seen::SeenSlurmd;
 use slurm::{Settings, guard};
@@ -39,6 +39,7 @@ impl Node {
             conf: Some(conf.to_owned()),
             exe: None,
             process: None,
+            boot: Boot::Machine,
         });
         let settings = Settings {
             node_name: Some(name.to_owned()),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use collectors::sys::root;
 
 use model::scheduler::LookError;
+use serde::{Deserialize, Serialize};
 use slurm::slurmd_args::{self, Given};
 use sys::link;
 
@@ -22,6 +23,20 @@ pub struct LocalSlurmd {
     pub exe: Option<PathBuf>,
     /// Its process: pid and start time, in clock ticks since boot. `None`: it ran earlier in this boot.
     pub process: Option<(u32, u64)>,
+    /// What it reports as the boot of its node.
+    pub boot: Boot,
+}
+
+/// What a slurmd reports as the boot of its node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Boot {
+    /// That of the machine.
+    #[default]
+    Machine,
+    /// `-b`: the start of its process.
+    Start,
+    /// `-b`: this time, in seconds since the epoch, of an earlier process.
+    At(i64),
 }
 
 /// Where to search.
@@ -135,6 +150,7 @@ struct Running {
     conf: Option<PathBuf>,
     exe: Option<PathBuf>,
     process: Option<(u32, u64)>,
+    boot: Boot,
 }
 
 impl Running {
@@ -149,6 +165,7 @@ impl Running {
             conf: self.conf,
             exe: self.exe,
             process: self.process,
+            boot: self.boot,
         }
     }
 }
@@ -200,7 +217,11 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Running>, String
         .split(|b| *b == 0)
         .map(|arg| std::str::from_utf8(arg).unwrap_or_default())
         .collect();
-    let Given { node_name, conf } = slurmd_args::read(args.get(1..).unwrap_or_default());
+    let Given {
+        node_name,
+        conf,
+        is_boot,
+    } = slurmd_args::read(args.get(1..).unwrap_or_default());
     if let Some(name) = node_name.as_ref().filter(|name| !is_node_name(name)) {
         return Err(format!("has an invalid node name: {name:?}"));
     }
@@ -208,11 +229,23 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Running>, String
         named: node_name,
         conf: conf
             .map(PathBuf::from)
-            .or_else(|| conf_from_environment(process))
+            .or_else(|| from_environment(process, "SLURM_CONF=").map(PathBuf::from))
             .and_then(|conf| absolute(process, conf)),
         exe,
         process: pid_and_start(process),
+        boot: if is_boot {
+            reported_boot(process)
+        } else {
+            Boot::Machine
+        },
     }))
+}
+
+/// 24.11 replaces its process when it reads slurm.conf again, and hands the time of its first start on.
+fn reported_boot(process: &Path) -> Boot {
+    let handed_on = from_environment(process, "SLURMD_BOOT_TIME=");
+    let handed_on = handed_on.and_then(|time| time.parse().ok());
+    handed_on.map_or(Boot::Start, Boot::At)
 }
 
 fn pid_and_start(process: &Path) -> Option<(u32, u64)> {
@@ -255,13 +288,14 @@ fn same_root(process: &Path, own: &Path) -> std::io::Result<bool> {
     link::same_file(&process.join("root"), &own.join("root"))
 }
 
-fn conf_from_environment(process: &Path) -> Option<PathBuf> {
+/// `name` ends in `=`.
+fn from_environment(process: &Path, name: &str) -> Option<String> {
     let raw = root::read_bytes(&process.join("environ"), root::MAX_FILE).ok()??;
     raw.split(|b| *b == 0)
         .filter_map(|var| std::str::from_utf8(var).ok())
-        .find_map(|var| var.strip_prefix("SLURM_CONF="))
-        .filter(|conf| !conf.is_empty())
-        .map(PathBuf::from)
+        .find_map(|var| var.strip_prefix(name))
+        .filter(|value| !value.is_empty())
+        .map(str::to_owned)
 }
 
 fn absolute(process: &Path, conf: PathBuf) -> Option<PathBuf> {

@@ -92,6 +92,7 @@ fn one_slurmd() {
             conf: Some("/a/slurm.conf".into()),
             exe: Some("/usr/sbin/slurmd-wlm".into()),
             process: None,
+            boot: Boot::Machine,
         }
     );
 }

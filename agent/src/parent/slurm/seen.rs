@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use collectors::sys::root;
 use serde::{Deserialize, Serialize};
 
-use super::find::LocalSlurmd;
+use super::find::{Boot, LocalSlurmd};
 use sys::{dirs, files, store};
 
 /// Its name, in the parent's folder of the state directory.
@@ -26,6 +26,9 @@ struct Stored {
     node_name: String,
     conf: Option<PathBuf>,
     exe: Option<PathBuf>,
+    /// Earlier records lack it.
+    #[serde(default)]
+    reported: Boot,
 }
 
 impl SeenSlurmd {
@@ -45,6 +48,7 @@ impl SeenSlurmd {
                 conf: stored.conf,
                 exe: stored.exe,
                 process: None,
+                boot: stored.reported,
             });
         Self { file, boot, slurmd }
     }
@@ -85,6 +89,7 @@ impl SeenSlurmd {
             node_name: slurmd.node_name.clone(),
             conf: slurmd.conf.clone(),
             exe: slurmd.exe.clone(),
+            reported: slurmd.boot,
         };
         self.slurmd = Some(slurmd);
         let text = serde_json::to_string(&stored).unwrap_or_default();
@@ -106,6 +111,7 @@ mod tests {
             conf: Some("/etc/slurm/slurm.conf".into()),
             exe: None,
             process,
+            boot: Boot::Machine,
         }
     }
 

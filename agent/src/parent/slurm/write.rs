@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use collectors::sys::boot::ticks_per_second;
 use jiff::tz::TimeZone;
 
-use super::find::{self, LocalSlurmd, Search};
+use super::find::{self, Boot, LocalSlurmd, Search};
 use super::guard::Slots;
 use super::memory::DrainMemory;
 use super::scontrol::Scontrol;
@@ -301,10 +302,11 @@ impl Slurm {
 
     /// Proves that the node is this machine, and notes whether our drain stands.
     fn accept(&mut self, found: &LocalSlurmd, state: &Node, is_fresh: bool) -> Result<(), Silence> {
+        let boot_time = self.boot_of(found);
         let own = proof::Own {
             name: &found.node_name,
             hostname: &self.hostname,
-            boot_time: self.boot_time,
+            boot_time,
             proven: self.is_proven(found),
         };
         proof::prove(state, own).map_err(|doubt| {
@@ -312,12 +314,23 @@ impl Slurm {
             if doubt.is_other_boot {
                 self.seen.forget();
             }
-            Silence::Said(LookError::NotOurs(doubt.why))
+            Silence::Said(LookError::NotOurs(match found.boot {
+                Boot::Machine => doubt.why,
+                Boot::Start | Boot::At(_) => {
+                    format!("{} (slurmd runs with -b: its start is the boot)", doubt.why)
+                }
+            }))
         })?;
         if is_fresh {
             self.proven = Some((found.clone(), state.clone()));
             self.slots.partition = None;
-            self.seen.set(found);
+            self.seen.set(&LocalSlurmd {
+                boot: match found.boot {
+                    Boot::Machine => Boot::Machine,
+                    Boot::Start | Boot::At(_) => boot_time.map_or(found.boot, Boot::At),
+                },
+                ..found.clone()
+            });
         }
         let may_be_ours = state.reason.as_ref().is_some_and(|reason| {
             texts::incident_of(&reason.text).is_some() || texts::is_slurm_text(&reason.text)
@@ -329,6 +342,19 @@ impl Slurm {
             self.slots.used();
         }
         Ok(())
+    }
+
+    /// The boot time that this slurmd reports, if it runs on this machine.
+    fn boot_of(&self, found: &LocalSlurmd) -> Option<i64> {
+        match found.boot {
+            Boot::Machine => self.boot_time,
+            Boot::At(time) => Some(time),
+            Boot::Start => {
+                let (_, ticks) = found.process?;
+                let since = i64::try_from(ticks / ticks_per_second()).ok()?;
+                Some(self.boot_time?.saturating_add(since))
+            }
+        }
     }
 
     /// Whether the node of this slurmd was proven in this boot.
@@ -519,3 +545,7 @@ pub(super) fn said(output: &spawn::CommandOutput) -> String {
 #[cfg(test)]
 #[path = "write_tests.rs"]
 pub(super) mod tests;
+
+#[cfg(test)]
+#[path = "boot_tests.rs"]
+mod boot_tests;

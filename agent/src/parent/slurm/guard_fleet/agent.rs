@@ -10,6 +10,7 @@ use model::scheduler::{Action, Outcome};
 use slurm::Settings;
 use sys::spawn::{CommandOutput, SpawnError};
 
+use super::super::super::find::Boot;
 use super::super::super::seen::SeenSlurmd;
 use super::super::{LocalSlurmd, Slurm};
 use super::{BOOT, HOST};
@@ -102,6 +103,7 @@ fn process(settings: &Settings, line: &Arc<Line>) -> Slurm {
         conf: None,
         exe: None,
         process: None,
+        boot: Boot::Machine,
     });
     let mut slurm = Slurm::new(settings.clone(), HOST.to_owned(), Some(BOOT))
         .with_seen(seen)
