@@ -69,7 +69,7 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
     };
     // A reason may hold line breaks: a value ends at its own character.
     let mut rest = text;
-    let mut lines = 0;
+    let (mut lines, mut own_lines) = (0, 0);
     while !rest.trim().is_empty() {
         let (line, after) = take_line(rest)?;
         rest = after;
@@ -86,8 +86,10 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
                 None => table.unnamed = table.unnamed.saturating_add(line.nodes),
             }
         }
+        let is_own = names.is_some_and(|names| names.contains(&proven.name));
+        own_lines += u32::from(is_own);
         if let Some(words) = words
-            && names.is_some_and(|names| names.contains(&proven.name))
+            && is_own
         {
             let reason = Some(line.reason).filter(|text| !matches!(*text, "" | "none" | "(null)"));
             table.own = Some(Node {
@@ -102,6 +104,10 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
                 ..proven.clone()
             });
         }
+    }
+    // A node of another cluster has this name.
+    if own_lines > 1 {
+        table.own = None;
     }
     (lines > 0).then_some(table)
 }
@@ -209,6 +215,22 @@ mod tests {
     fn a_list_of_nodes_that_no_release_prints_alike_leaves_the_own_node_out() {
         let table = table("4|r[1-2]n[7-8]|idle|Unknown|root|none|\n").unwrap();
         assert_eq!((table.count(), table.own), (0, None));
+    }
+
+    /// A federation: each cluster's node of this name.
+    #[test]
+    fn two_lines_with_the_own_name_leave_the_own_node_out() {
+        let (ours, theirs) = (
+            "1|n7|mixed+drain|2026-11-23T19:57:08|bob|RMA 4711|\n",
+            "3|n[6-8]|idle|Unknown|root|none|\n",
+        );
+        for text in [
+            format!("{ours}{theirs}"),
+            format!("{theirs}{ours}"),
+            format!("{ours}{theirs}{theirs}"),
+        ] {
+            assert_eq!(table(&text).unwrap().own, None, "{text}");
+        }
     }
 
     #[test]

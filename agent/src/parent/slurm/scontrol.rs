@@ -176,6 +176,8 @@ fn environment(conf: Option<&Path>) -> Vec<(String, String)> {
         ("LC_ALL".to_owned(), "C".to_owned()),
         ("TZ".to_owned(), "UTC0".to_owned()),
         ("SLURM_TIME_FORMAT".to_owned(), "standard".to_owned()),
+        // With FederationParameters=fed_display, sinfo shows equal names of all clusters.
+        ("SINFO_LOCAL".to_owned(), "1".to_owned()),
     ];
     if let Some(conf) = conf.and_then(Path::to_str) {
         env.push(("SLURM_CONF".to_owned(), conf.to_owned()));

@@ -691,6 +691,7 @@ fn scontrol_gets_an_environment_of_its_own() {
         "LC_ALL=C",
         "PATH=/usr/bin:/bin",
         "SLURM_TIME_FORMAT=standard",
+        "SINFO_LOCAL=1",
     ] {
         assert!(environ.lines().any(|l| l == line), "{line} in {environ}");
     }
@@ -702,6 +703,7 @@ fn scontrol_gets_an_environment_of_its_own() {
             "LC_ALL",
             "PATH",
             "SLURM_TIME_FORMAT",
+            "SINFO_LOCAL",
             "PWD",
             "OLDPWD",
             "SHLVL",
