@@ -66,8 +66,8 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
     }
     match i.act.as_str() {
         "reboot" => steps.push((
-            "scontrol reboot ASAP NODENAME".to_owned(),
-            "the remedy, after jobs have ended; never with nextstate=RESUME, which lifts every drain",
+            "scontrol reboot NODENAME".to_owned(),
+            "the remedy, after jobs have ended; never with ASAP or nextstate, which can lift every drain",
         )),
         "reset-gpu" if is_nvidia(&i.subject_name) => steps.push((
             caller.release(&format!("nvidia-smi --gpu-reset -i {}", quoted(&i.subject_name))),

@@ -63,8 +63,8 @@ incident abcdefgh  open
     {at}  opened
     {later}  joined by mc0
   what you can do
-    scontrol reboot ASAP NODENAME
-      the remedy, after jobs have ended; never with nextstate=RESUME, which lifts every drain
+    scontrol reboot NODENAME
+      the remedy, after jobs have ended; never with ASAP or nextstate, which can lift every drain
     nodewarden clear abcdefgh --reason 'TEXT' --run-dir /tmp/run
       after the repair: closes the incident and lifts nodewarden's drain
 "
