@@ -526,7 +526,10 @@ pub(super) fn failed(why: String) -> Silence {
     Silence::Said(LookError::Failed(why))
 }
 
-/// The first line of scontrol's error output.
+/// The hint that precedes each failure of munge, also where munged does not run.
+const MUNGE_HINT: &str = "If munged is up, restart with";
+
+/// The first line of scontrol's error output that is no hint.
 pub(super) fn said(output: &spawn::CommandOutput) -> String {
     let text = [&output.stderr, &output.stdout]
         .iter()
@@ -534,7 +537,7 @@ pub(super) fn said(output: &spawn::CommandOutput) -> String {
             let text = String::from_utf8_lossy(bytes);
             text.lines()
                 .map(str::trim)
-                .find(|l| !l.is_empty())
+                .find(|l| !l.is_empty() && !l.contains(MUNGE_HINT))
                 .map(str::to_owned)
         })
         .unwrap_or_else(|| "no message".to_owned());

@@ -599,6 +599,20 @@ fn slurmctld_refuses() {
         panic!()
     };
     assert_eq!(why, "exit code 1, slurm_update error: Invalid user id");
+    // 22.05 and 24.11 without munged begin with a hint about one that runs.
+    let munge = "for line in \
+        'scontrol: error: If munged is up, restart with --num-threads=10' \
+        'scontrol: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No such file or directory' \
+        'scontrol: error: slurm_send_node_msg: auth_g_create: REQUEST_NODE_INFO has authentication error' \
+        'slurm_load_node error: Protocol authentication error'; do echo \"$line\" >&2; done; exit 1";
+    cluster.hook(5, munge);
+    let Err(LookError::Failed(why)) = cluster.slurm.look() else {
+        panic!()
+    };
+    assert!(
+        why.contains("exit code 1, scontrol: error: Munge encode failed: Failed to access"),
+        "{why}"
+    );
 }
 
 #[test]
