@@ -4,14 +4,25 @@ use model::scheduler::{AFTER_LIFT, Author, IncidentId};
 
 use super::state::Node;
 
-/// Reasons of a registration with fewer resources than configured. Only these replace the reason of a drained node.
-/// Prolog error, Kill task failed and others are separate faults or keep our text.
+/// Reasons of a registration with other resources than configured. Later releases replace the reason of a drained node with
+/// them (24.11: node_mgr.c:3463, gres.c). Prolog error, Kill task failed and others are separate faults or keep our text.
 const REGISTRATION: &[&str] = &[
     "Low socket*core*thread count",
     "Low socket*core count",
     "Low CPUs",
     "Low RealMemory",
     "Low TmpDisk",
+    "CoreSpec differ",
+    "Could not unpack gres data",
+];
+
+/// 22.05 replaces a reason that holds one of these already: a node that reboots a second time (node_mgr.c:4936), or is not
+/// resumed in time (power_save.c:575).
+const REPEATED: &[&str] = &[
+    "reboot issued",
+    "reboot complete",
+    "reboot timed out",
+    "ResumeTimeout reached",
 ];
 
 /// What slurmctld appends to a standing reason with ` : `.
@@ -67,31 +78,51 @@ fn own_part(text: &str) -> Option<&str> {
     let Some((own, appended)) = text.split_once(" : ") else {
         return Some(text);
     };
-    let by_slurm = appended.split(" : ").all(|one| APPENDED.contains(&one));
+    // 24.11 appends what a registration found, too (node_mgr.c:3899).
+    let by_slurm = appended
+        .split(" : ")
+        .all(|one| APPENDED.contains(&one) || is_registration(one));
     by_slurm.then_some(own)
 }
 
 /// Whether slurmctld itself sets this text in place of ours on a drained node.
 pub fn is_slurm_text(text: &str) -> bool {
-    own_part(text).is_some_and(|own| {
-        own.split(", ").all(|part| {
-            REGISTRATION.contains(&part)
-                || (part.starts_with("Low RealMemory (reported:") && part.ends_with(')'))
-                || gres_count(part, " count reported lower than configured ")
-                || gres_count(part, " count too low ")
-        })
+    own_part(text).is_some_and(|own| REPEATED.contains(&own) || is_registration(own))
+}
+
+fn is_registration(text: &str) -> bool {
+    text.split(", ").all(|part| {
+        REGISTRATION.contains(&part)
+            || (part.starts_with("Low RealMemory (reported:") && part.ends_with(')'))
+            || gres_count(part, " count reported lower than configured ", " < ")
+            || gres_count(part, " count too low ", " < ")
+            || gres_count(part, " count changed and jobs are using them ", " != ")
+            || gres_type(part)
     })
 }
 
+/// `gres/gpu type changed and jobs are using them`, `gres/gpu type (h200) reported but not configured`.
+fn gres_type(part: &str) -> bool {
+    let Some((what, rest)) = part.split_once(" type ") else {
+        return false;
+    };
+    let name = rest
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(") reported but not configured"));
+    what.starts_with("gres/")
+        && !what.contains(' ')
+        && (rest == "changed and jobs are using them" || name.is_some_and(|name| !name.contains(' ')))
+}
+
 /// `gres/gpu count reported lower than configured (7 < 8)`: only numbers after the words.
-fn gres_count(part: &str, words: &str) -> bool {
+fn gres_count(part: &str, words: &str, sign: &str) -> bool {
     let Some((what, numbers)) = part.split_once(words) else {
         return false;
     };
     let counts = numbers
         .strip_prefix('(')
         .and_then(|n| n.strip_suffix(')'))
-        .and_then(|n| n.split_once(" < "));
+        .and_then(|n| n.split_once(sign));
     let number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
     !what.contains(' ') && counts.is_some_and(|(found, wanted)| number(found) && number(wanted))
 }
@@ -107,6 +138,9 @@ mod tests {
         for appended in [
             " : reboot issued",
             " : reboot issued : reboot complete",
+            " : reboot issued : reboot timed out",
+            " : ResumeTimeout reached",
+            " : gres/gpu count reported lower than configured (7 < 8)",
             " : Not responding",
             " again-after-lift",
             " again-after-lift : reboot issued",
@@ -156,6 +190,14 @@ mod tests {
             "Low RealMemory (reported:7000 < 100.00% of configured:8000)",
             "Low TmpDisk",
             "gres/gpu count reported lower than configured (7 < 8) : reboot complete",
+            "gres/gpu count changed and jobs are using them (7 != 8)",
+            "gres/gpu type changed and jobs are using them",
+            "gres/gpu type (h200) reported but not configured",
+            "Could not unpack gres data",
+            "Could not unpack gres data, Low CPUs, CoreSpec differ",
+            "reboot issued",
+            "reboot issued : reboot timed out",
+            "ResumeTimeout reached",
         ] {
             assert!(is_slurm_text(text), "{text}");
         }
@@ -171,6 +213,14 @@ mod tests {
             "gres/gpu count reported lower than configured (7 < 8), waiting for RMA",
             "gres/gpu count reported lower than configured (7 < 8) : keep",
             "Low RealMemory since the DIMM swap",
+            "gres/gpu count changed and jobs are using them (7 != 8) RMA",
+            "gres/gpu type changed and jobs are using them: RMA",
+            "the gres/gpu type (h200) reported but not configured",
+            "gres/gpu type (RMA by bob) reported but not configured",
+            "CoreSpec differ, RMA",
+            "reboot issued by bob",
+            "reboot requested",
+            "Reboot ASAP",
             "bob: gres/gpu count reported lower than configured (7 < 8)",
         ] {
             assert!(!is_slurm_text(text), "{text}");
