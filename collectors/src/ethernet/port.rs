@@ -204,6 +204,9 @@ impl Device for EthernetPort {
         let targets = self.targets();
         self.keep(&targets);
         let PortLocation {
+        if self.facts.is_representor {
+            return Ok(());
+        }
             device,
             port,
             function,

@@ -24,6 +24,8 @@ pub(crate) struct PortFacts {
     pub(crate) netdev: String,
     /// A bond has taken the interface named by netlink.
     pub(super) is_bonded: bool,
+    /// The port is a vport of an e-switch and no link of this node: neither read nor judged.
+    pub(crate) is_representor: bool,
     /// The interface that netlink named last, if any.
     last_netdev: Option<String>,
     /// The kernel's cache time of `hw_counters`, in milliseconds: an administrator's setting.
@@ -75,12 +77,14 @@ impl PortFacts {
             }
             None => take(&mut self.netdev, netdev(&port, place)),
         };
+        let representor = is_representor(place, self);
+        let representor = take(&mut self.is_representor, representor);
         let bond = bond(&place.net, &self.netdev);
         self.is_bonded = bond.is_some();
         if let Some(name) = bond {
             self.netdev = name;
         }
-        if layer && lifespan && netdev {
+        if layer && lifespan && netdev && representor {
             self.read = Some(now);
         }
     }
@@ -88,6 +92,28 @@ impl PortFacts {
     fn names(&self) -> (&str, &str, bool) {
         (&self.link_layer, &self.netdev, self.is_bonded)
     }
+}
+
+/// Whether the port represents a vport. In switchdev mode mlx5 has one device, with a port for each vport that could exist
+/// (ib_rep.c). Links of this node are those with an uplink as interface.
+fn is_representor(place: &PortLocation, facts: &PortFacts) -> Result<bool, Error> {
+    let PortLocation {
+        net, function, of, ..
+    } = place;
+    if *of <= 1 || !function.driver.starts_with("mlx5") || facts.link_layer == "InfiniBand" {
+        return Ok(false);
+    }
+    if !facts.netdev.is_empty() {
+        // Of an uplink `p0`; of others `pf0vf1`, `pf0sf8`, and `c1pf0` of the host of a DPU.
+        let name = label(&net.join(&facts.netdev).join("phys_port_name"))?;
+        return Ok(name.contains("pf"));
+    }
+    for (netdev, _) in function::masters(&place.folder)? {
+        if !label(&net.join(&netdev.name).join("phys_switch_id"))?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The interface named by netlink.

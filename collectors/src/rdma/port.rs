@@ -233,7 +233,7 @@ impl RdmaPort {
             let is_usable = facts.link_layer != "InfiniBand" && is_its_own;
             let file = |name| is_usable.then(|| files.attribute(interface.join(name)));
             self.netdev_up = file("operstate");
-            let counts = facts.link_layer == "Ethernet" && is_its_own;
+            let counts = facts.link_layer == "Ethernet" && is_its_own && !facts.is_representor;
             self.carrier_down = file("carrier_down_count").filter(|_| counts);
             if let Some(((hub, _), number)) = hub.as_ref().zip(number) {
                 hub.has_netdev(&place.device, number, if counts { &facts.netdev } else { "" });
@@ -265,6 +265,10 @@ impl RdmaPort {
                 function.word(),
             ],
         );
+    }
+
+    fn read_device_info(&self, out: &mut Block) {
+        let device = &self.place.device;
         if let Some((facts, _)) = &self.device {
             let DeviceFacts {
                 board_id,
@@ -353,6 +357,10 @@ impl RdmaPort {
         in_time(&self.place)?;
         self.refresh(now, answer.as_ref());
         in_time(&self.place)?;
+        self.read_device_info(out);
+        if self.facts.is_representor {
+            return Ok(());
+        }
         self.read_info(out);
 
         let (device, number) = (self.place.device.as_str(), self.place.port.as_str());

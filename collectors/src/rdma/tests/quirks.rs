@@ -484,3 +484,56 @@ fn a_counter_that_the_pma_lacks_comes_from_the_hardware_counters() {
     assert_eq!(of("hw_counter_total mana_0 1 rx_bytes"), Some(12));
     assert_eq!(of("port_xmit_packets_total mana_0 1"), Some(5));
 }
+
+/// In switchdev mode mlx5 has one device, with a port for each vport (ib_rep.c).
+#[test]
+fn of_a_device_in_switchdev_mode_only_the_uplink_is_a_port() {
+    let readings = Recorded::of("switchdev").read();
+    let of_port = |port: u32| {
+        let label = format!(" mlx5_0 {port}");
+        readings.keys().filter(|s| s.contains(&label)).count()
+    };
+    assert_eq!([1, 2, 5, 6].map(of_port), [0; 4], "{readings:?}");
+    assert_eq!(value(&readings, "rdma_port_state mlx5_0 7"), Some(4));
+    assert_eq!(value(&readings, "rdma_port_netdev_up mlx5_0 7"), Some(1));
+    assert!(readings.keys().any(|s| s.starts_with("rdma_device_info mlx5_0 ")));
+}
+
+#[test]
+fn an_interface_with_the_name_of_a_vport_is_a_representor() {
+    for (name, is_read) in [
+        ("p0", true),
+        ("", true),
+        ("pf0", false),
+        ("pf0vf1", false),
+        ("pf0sf88", false),
+        ("c1pf0vf3", false),
+    ] {
+        let node = Node::new();
+        node.write("infiniband/mlx5_0/0000:17:00.0/vendor", "0x15b3\n");
+        node.link("infiniband/mlx5_0/device", "0000:17:00.0");
+        node.link("infiniband/mlx5_0/device/driver", "../mlx5_core");
+        for port in ["1", "2"] {
+            node.add("mlx5_0", port);
+            node.write(
+                &format!("infiniband/mlx5_0/ports/{port}/link_layer"),
+                "Ethernet\n",
+            );
+        }
+        node.write("infiniband/mlx5_0/ports/2/gid_attrs/ndevs/0", "ens1\n");
+        node.write("net/ens1/phys_port_name", &format!("{name}\n"));
+        let mut ports = node.ports("");
+        let state = |port: &mut Box<dyn Device>, series| value(&read(&mut **port), series);
+        assert_eq!(
+            state(&mut ports[0], "rdma_port_state mlx5_0 1"),
+            Some(4),
+            "{name}"
+        );
+        let expected = is_read.then_some(4);
+        assert_eq!(
+            state(&mut ports[1], "rdma_port_state mlx5_0 2"),
+            expected,
+            "{name}"
+        );
+    }
+}
