@@ -89,7 +89,9 @@ fn is_left_out(case: &str, (name, labels): &Series) -> bool {
         // The driver reports 100 Gb/s for every link.
         "efa" => name == "node_infiniband_rate_bytes_per_second",
         // Flits that it calls words of four bytes, and zeros that are wired.
-        "hfi1" => name.contains("_port_data_") || name.contains("_unicast_packets_"),
+        "hfi1" => ["_port_data_", "_unicast_packets_", "_symbol_error_"]
+            .iter()
+            .any(|part| name.contains(part)),
         // Their second link is down, and software has no word for that.
         "rxe-captured" | "siw-captured" => {
             name == "node_infiniband_rate_bytes_per_second" && labels["device"].ends_with('1')

@@ -12,6 +12,6 @@ pub(super) static DRIVER: RdmaDriver = RdmaDriver {
         "port_rcv_data" => PORT_RCV_FLITS,
     },
     // Always 0.
-    wrong: &["unicast_xmit_packets", "unicast_rcv_packets"],
+    wrong: &["symbol_error", "unicast_xmit_packets", "unicast_rcv_packets"],
     ..RdmaDriver::PLAIN
 };

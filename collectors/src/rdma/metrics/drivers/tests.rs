@@ -190,7 +190,9 @@ fn a_counter_with_a_wrong_name_is_omitted() {
         assert_eq!(port("bnxt_en", word), "");
         assert_ne!(port("mlx5_core", word), "");
     }
-    assert_eq!(name(Words::of("hfi1").pma("unicast_rcv_packets")), "");
+    for word in ["symbol_error", "unicast_rcv_packets"] {
+        assert_eq!(name(Words::of("hfi1").pma(word)), "", "{word}");
+    }
     assert_eq!(
         name(Words::of("mlx5_core").pma("unicast_rcv_packets")),
         "rdma_unicast_rcv_packets_total"
