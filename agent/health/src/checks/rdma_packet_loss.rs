@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use collectors::SubjectKind;
-use collectors::rdma::metrics::{PACKET_SEQ_ERR, PORT_XMIT_PACKETS};
+use collectors::rdma::metrics::{PACKET_SEQ_ERR, PORT_XMIT_PACKETS, UNICAST_XMIT_PACKETS};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
 use super::{Check, Looks, May, Scope, Version};
@@ -69,7 +69,11 @@ fn opinion(
 ) -> Option<Opinion> {
     let sample = port.one(&PACKET_SEQ_ERR)?;
     let at = judge.read_at(sample);
-    let (gaps, sent) = (number(Some(sample))?, number(port.one(&PORT_XMIT_PACKETS))?);
+    // Some drivers (ionic) count unicast packets only, which RoCE data are.
+    let sent = port
+        .one(&PORT_XMIT_PACKETS)
+        .or_else(|| port.one(&UNICAST_XMIT_PACKETS));
+    let (gaps, sent) = (number(Some(sample))?, number(sent)?);
     let name = |of| (port.id.clone(), of);
     let (gaps, sent) = trails.take_both([(name("gaps"), gaps), (name("sent"), sent)], at, WINDOW);
     let is_much = gaps.by >= GAPS && gaps.by.saturating_mul(ONE_IN) >= sent.by;

@@ -48,6 +48,8 @@ counters! {
         [] "Queue pairs that failed because the transport retry limit was exceeded.";
     REQ_RNR_RETRIES_EXCEEDED "req_rnr_retries_exceeded" "rdma_req_rnr_retries_exceeded_total" None Core Width::Extended, 1
         [] "Queue pairs that failed because the RNR retry limit was exceeded.";
+    RETRANSMITTED_PACKETS "retrans_pkts" "rdma_retransmitted_packets_total" None Core Width::Wide, 1
+        [] "Packets retransmitted, if the driver counts them (ionic, efa).";
     ROCE_ADP_RETRANS "roce_adp_retrans" "rdma_roce_adp_retrans_total" None Core Width::Extended, 1
         ["node_infiniband_roce_adp_retransmits_total"] "Adaptive retransmissions of RoCE traffic.";
     ROCE_ADP_RETRANS_TO "roce_adp_retrans_to" "rdma_roce_adp_retrans_to_total" None Core Width::Extended, 1

@@ -2,7 +2,7 @@
 
 use collectors::ethernet::metrics::{PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS};
 use collectors::rdma::metrics::{
-    COUNTER_SATURATED, PACKET_SEQ_ERR, PORT_LANES, PORT_XMIT_PACKETS, SYMBOL_ERROR,
+    COUNTER_SATURATED, PACKET_SEQ_ERR, PORT_LANES, PORT_XMIT_PACKETS, SYMBOL_ERROR, UNICAST_XMIT_PACKETS,
 };
 
 use super::host::Port;
@@ -383,3 +383,17 @@ mod loss {
         assert!(sim.incidents().is_empty());
     }
 }
+    #[test]
+    fn a_driver_that_counts_unicast_packets_only_is_judged_by_them() {
+        let mut sim = node(8);
+        for _ in 0..24 {
+            for port in &mut sim.host.ports {
+                port.add(&UNICAST_XMIT_PACKETS, &[], 10_000.0);
+                port.add(&PACKET_SEQ_ERR, &[], 0.0);
+            }
+            sim.host.ports[3].add(&PACKET_SEQ_ERR, &[], 200.0);
+            sim.pass(15);
+        }
+        assert_eq!(sim.incidents(), [format!("{LOST} open")]);
+    }
+

@@ -17,6 +17,7 @@ pub(super) static DRIVER: RdmaDriver = RdmaDriver {
         "req_rx_cqe_err" => hw::REQ_CQE_ERROR,
         "req_rx_cqe_flush" => hw::REQ_CQE_FLUSH_ERROR,
         "req_tx_retry_excd_err" => hw::REQ_TRANSPORT_RETRIES_EXCEEDED,
+        "tx_rdma_retx_pkts" => hw::RETRANSMITTED_PACKETS,
         "tx_rdma_ack_timeout" => hw::LOCAL_ACK_TIMEOUT_ERR,
         "resp_rx_dup_request" => hw::DUPLICATE_REQUEST,
         "resp_rx_outof_buf" => hw::OUT_OF_BUFFER,

@@ -218,6 +218,10 @@ fn drivers_share_metrics_for_congestion_and_failed_queue_pairs() {
         ("ice", "Nak Sequence Error", "rdma_packet_seq_err_total"),
         ("hns3", "rx_cnp_pkt", "rdma_rp_cnp_handled_total"),
         ("ionic", "resp_rx_outouf_seq", "rdma_out_of_sequence_total"),
+        ("ionic", "tx_rdma_retx_pkts", "rdma_retransmitted_packets_total"),
+        ("efa", "retrans_pkts", "rdma_retransmitted_packets_total"),
+        ("bng_en", "seq_err_naks_rcvd", "rdma_packet_seq_err_total"),
+        ("bng_re", "rx_roce_discards", "rdma_port_rcv_discards_total"),
         (
             "mana",
             "requester_retries_exceeded",
