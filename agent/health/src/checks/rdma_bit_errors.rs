@@ -134,7 +134,7 @@ fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opi
     Some(opinion(port, growth, SYMBOLS, reading, at, &value))
 }
 
-/// Ethernet counts symbol errors after FEC, and received bits. Members of a bond are links of their own: the port is
+/// Ethernet counts symbol errors after FEC, and received bits, or they follow from the rate. Members of a bond are links of their own: the port is
 /// as bad as the worst, and good if all are.
 fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
     let links = port.all(&PHY_SYMBOL_ERRORS);
@@ -149,18 +149,28 @@ fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinio
 
 fn link_bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>, sample: &Sample<'_>) -> Option<Opinion> {
     let netdev = netdev_of(sample);
-    let counted = number(Some(sample))?;
-    let carried = number(port.with(&PHY_RX_BITS, "netdev", netdev))?;
+    let (counter, count) = (name(port, "symbols", netdev), number(Some(sample))?);
     let at = judge.read_at(sample);
-    let both = [
-        (name(port, "symbols", netdev), counted),
-        (name(port, "bits", netdev), carried),
-    ];
-    let (errors, bits) = trails.take_both(both, at, WINDOW);
+    let (errors, bits) = match port.with(&PHY_RX_BITS, "netdev", netdev) {
+        Some(carried) => {
+            let carried = (name(port, "bits", netdev), number(Some(carried))?);
+            let (errors, bits) = trails.take_both([(counter, count), carried], at, WINDOW);
+            (errors, bits.by)
+        }
+        // mlx5 does not count bits. A link carries them at its rate, with or without packets.
+        None => {
+            let errors = trails.take(counter, count, at, WINDOW);
+            let rate = judge.known.rates.get(&port.id).copied().unwrap_or(port.rate);
+            (
+                errors,
+                rate.saturating_mul(8).saturating_mul(errors.over.as_secs()),
+            )
+        }
+    };
     // Fewer than 10 errors are no rate.
-    let limit = (bits.by / 1_000_000_000_000).max(9) + 1;
-    // Without traffic the rate is unknown.
-    let reading = if bits.by == 0 {
+    let limit = (bits / 1_000_000_000_000).max(9) + 1;
+    // Without bits the share is unknown.
+    let reading = if bits == 0 {
         Reading::Unknown
     } else {
         reading(errors, limit)

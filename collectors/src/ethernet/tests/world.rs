@@ -53,7 +53,6 @@ impl Net {
             .retain(|(name, _)| !name.starts_with("rx_prio3_pause"));
         for (name, value) in [
             ("rx_pcs_symbol_err_phy", 4),
-            ("rx_bits_phy", 1000),
             ("rx_pause_ctrl_phy", 9),
             ("tx_pause_ctrl_phy", 12),
             ("rx_global_pause", 9),

@@ -160,6 +160,40 @@ mod bits {
         assert_eq!(sim.incidents(), [format!("{ERRORS} cleared")]);
     }
 
+    /// Minutes of ports that count no bits, with this number of errors on one of them each minute.
+    fn without_bits(sim: &mut Sim, minutes: u64, errors: f64) {
+        for _ in 0..minutes {
+            for port in &mut sim.host.ports {
+                port.layer = "Ethernet";
+                port.add(&PHY_SYMBOL_ERRORS, &[], 0.0);
+            }
+            sim.host.ports[3].add(&PHY_SYMBOL_ERRORS, &[], errors);
+            sim.pass(60);
+        }
+    }
+
+    #[test]
+    fn a_driver_that_counts_no_bits_goes_by_the_rate() {
+        let mut sim = node(8);
+        // 24 errors a minute are 1 in 10^12 at 400 Gb/s.
+        without_bits(&mut sim, 60, 20.0);
+        assert!(sim.incidents().is_empty());
+        without_bits(&mut sim, 60, 200.0);
+        assert_eq!(sim.incidents(), [format!("{ERRORS} open")]);
+        without_bits(&mut sim, 180, 0.0);
+        assert_eq!(sim.incidents(), [format!("{ERRORS} cleared")]);
+    }
+
+    #[test]
+    fn without_bits_and_rate_the_share_of_errors_is_unknown() {
+        let mut sim = node(8);
+        for port in &mut sim.host.ports {
+            port.rate = None;
+        }
+        without_bits(&mut sim, 60, 200.0);
+        assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    }
+
     #[test]
     fn a_counter_reset_restarts_the_window() {
         let mut sim = node(8);
