@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use collectors::ethernet::metrics::{PFC_RX_FRAMES, PFC_TX_FRAMES};
-use collectors::rdma::metrics::{NP_CNP_SENT, NP_ECN_MARKED_ROCE_PACKETS, RP_CNP_HANDLED};
+use collectors::rdma::metrics::{
+    NP_CNP_SENT, NP_ECN_MARKED_ROCE_PACKETS, ROCE_SLOW_RESTART_CNPS, RP_CNP_HANDLED,
+};
 use collectors::{Metric, Subject, SubjectKind};
 
 use super::rdma_peers::{Opinion, Voices, Weighed, Whose, weigh};
@@ -22,7 +24,7 @@ pub static CHECK: Check = Check {
     fires_when: "Within 600 s a port sends or receives at least 1,000 PFC pause frames, but no congestion notification (CNP) or ECN-marked packet.",
     lasting: "2 consecutive readings, at least 30 s",
     clears_when: "3 consecutive readings, at least 600 s, with a notification, with fewer pause frames or with PFC turned off.",
-    ignored_when: "Nodes whose `health.checks` does not name this check: some fabrics run without DCQCN.",
+    ignored_when: "Nodes whose `health.checks` does not name this check: some fabrics run without DCQCN. CNPs that RoCE slow restart generates.",
     scope: Scope::Shared,
     may: May::Observe,
     since: Version(0, 1, 0),
@@ -104,6 +106,12 @@ fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option
         port,
         &[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT, &RP_CNP_HANDLED],
     )?;
+    // mlx5 handles CNPs that RoCE slow restart generates after time-outs. They are no notification of the fabric.
+    let generated = match port.one(&ROCE_SLOW_RESTART_CNPS) {
+        Some(_) => grown(judge, trails, port, &[&ROCE_SLOW_RESTART_CNPS])?.0,
+        None => 0,
+    };
+    let notified = notified.saturating_sub(generated);
     let reading = match () {
         () if notified > 0 => Reading::Good,
         () if !all_notified => Reading::Unknown,

@@ -4,7 +4,7 @@ use collectors::ethernet::metrics::{
     CALL_SECONDS, PAUSE_RX_FRAMES, PAUSE_RX_SECONDS, PAUSE_STORM_EVENTS, PAUSE_TX_FRAMES, PAUSE_TX_SECONDS,
     PFC_ENABLED, PFC_RX_FRAMES, PFC_RX_PAUSE, PFC_TX_PAUSE, PRIORITY_DISCARDS, UNREADABLE,
 };
-use collectors::rdma::metrics::{NP_CNP_SENT, RP_CNP_HANDLED};
+use collectors::rdma::metrics::{NP_CNP_SENT, ROCE_SLOW_RESTART_CNPS, RP_CNP_HANDLED};
 
 use super::host::Port;
 use super::sim::*;
@@ -340,11 +340,15 @@ mod without_notifications {
     /// 10 min of pauses, with this number of notifications.
     fn run(sim: &mut Sim, notifications: f64) {
         for _ in 0..48 {
-            sim.host.ports[3].add(&PFC_RX_FRAMES, &["3"], 100.0);
             sim.host.ports[3].add(&NP_CNP_SENT, &[], notifications);
             sim.host.ports[3].add(&RP_CNP_HANDLED, &[], 0.0);
-            sim.pass(15);
+            run_once(sim);
         }
+    }
+
+    fn run_once(sim: &mut Sim) {
+        sim.host.ports[3].add(&PFC_RX_FRAMES, &["3"], 100.0);
+        sim.pass(15);
     }
 
     fn asked() -> Sim {
@@ -403,6 +407,19 @@ mod without_notifications {
         let mut sim = asked();
         run(&mut sim, 1.0);
         assert!(sim.incidents().is_empty());
+    }
+
+    #[test]
+    fn notifications_that_slow_restart_generates_are_none() {
+        for (received, incidents) in [(0.0, 1), (1.0, 0)] {
+            let mut sim = asked();
+            for _ in 0..48 {
+                sim.host.ports[3].add(&ROCE_SLOW_RESTART_CNPS, &[], 3.0);
+                sim.host.ports[3].add(&RP_CNP_HANDLED, &[], 3.0 + received);
+                run_once(&mut sim);
+            }
+            assert_eq!(sim.incidents().len(), incidents, "{received}");
+        }
     }
 
     #[test]
