@@ -28,6 +28,16 @@ pub(super) fn members(net: &Path, bond: &str) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
+/// Whether a member has a link. `None`: unknown, or it never had one: an unused port of a card is no fault.
+pub(super) fn is_up(net: &Path, member: &str) -> Option<bool> {
+    let text = |file| root::read_text(&net.join(member).join(file)).ok().flatten();
+    match text("operstate")?.as_str() {
+        "up" => Some(true),
+        "unknown" => None,
+        _ => (text("carrier_up_count")?.parse::<u64>().ok()? > 0).then_some(false),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
 mod tests {
@@ -35,6 +45,27 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_member_that_never_had_a_link_is_not_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let net = dir.path();
+        let folder = net.join("eth0");
+        fs::create_dir_all(&folder).unwrap();
+        assert_eq!(is_up(net, "eth0"), None);
+        for (state, links, expected) in [
+            ("up", "1", Some(true)),
+            ("down", "1", Some(false)),
+            ("lowerlayerdown", "7", Some(false)),
+            ("down", "0", None),
+            ("down", "", None),
+            ("unknown", "1", None),
+        ] {
+            fs::write(folder.join("operstate"), format!("{state}\n")).unwrap();
+            fs::write(folder.join("carrier_up_count"), format!("{links}\n")).unwrap();
+            assert_eq!(is_up(net, "eth0"), expected, "{state} {links}");
+        }
+    }
 
     #[test]
     fn the_file_of_a_bond_or_the_links_of_a_team_name_the_members() {

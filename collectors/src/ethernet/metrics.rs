@@ -9,6 +9,7 @@ const PAUSE: &str = "ETHTOOL_GSTATS, else ETHTOOL_MSG_PAUSE_GET with statistics"
 const FEC: &str = "ETHTOOL_MSG_FEC_GET with statistics, else ETHTOOL_GSTATS";
 const ECN: &str = "/sys/class/net/*/ecn/roce_{np,rp}/enable/*";
 const MTU: &str = "/sys/class/net/*/mtu";
+const MEMBER: &str = "/sys/class/net/*/{operstate,carrier_up_count}";
 const OWN: &str = "nodewarden";
 
 /// The labels that every series has: the port, and the interface, which is the port's own or a member of its bond.
@@ -120,6 +121,8 @@ metrics! {
         "Active FEC mode of a link: off, rs, baser or llrs.";
     PORT_MTU "rdma_port_mtu_bytes" Gauge Bytes Detail [] MTU
         "MTU of the port's network interface in bytes, without the Ethernet header.";
+    LAG_MEMBER_UP "rdma_lag_member_up" Gauge None Core [] MEMBER
+        "Link state of a member of the port's bond: 1 up, 0 down; absent if it never had a link.";
     DCQCN_ENABLED "rdma_dcqcn_enabled" Gauge None Detail ["point" "priority"] ECN
         "DCQCN state of a priority at the notification point (np) or reaction point (rp): 1 enabled, 0 disabled.";
     RESTING "rdma_ethernet_resting" Gauge None Core [] OWN

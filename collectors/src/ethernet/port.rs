@@ -10,7 +10,7 @@ use super::drivers::EthernetDriver;
 use super::error::CallError;
 use super::gate::Gate;
 use super::interface::{Interface, Pace, PortOf, push_unreadable};
-use super::metrics::{Owner, RESTING};
+use super::metrics::{LAG_MEMBER_UP, Owner, RESTING};
 use crate::rdma::facts::PortFacts;
 use crate::rdma::function;
 use crate::rdma::netlink_port::NetlinkPort;
@@ -47,6 +47,7 @@ struct Target {
     name: String,
     /// `None`: its members are queried instead.
     may_ask: Option<Result<(), CallError>>,
+    is_member: bool,
 }
 
 /// Whether 2 functions belong to one device: same domain, bus and device. In a virtual machine, unrelated devices
@@ -146,6 +147,7 @@ impl EthernetPort {
         let own = |may_ask| Target {
             name: name.clone(),
             may_ask,
+            is_member: false,
         };
         match self.may_ask() {
             Err(CallError::Stacked) => match bond::members(&self.place.net, &name) {
@@ -155,6 +157,7 @@ impl EthernetPort {
                     let members = members.into_iter().map(|name| Target {
                         name,
                         may_ask: Some(Ok(())),
+                        is_member: true,
                     });
                     std::iter::once(bond).chain(members).collect()
                 }
@@ -201,12 +204,12 @@ impl Device for EthernetPort {
             // The port was set to InfiniBand after the list was made.
             return Ok(());
         }
-        let targets = self.targets();
-        self.keep(&targets);
-        let PortLocation {
         if self.facts.is_representor {
             return Ok(());
         }
+        let targets = self.targets();
+        self.keep(&targets);
+        let PortLocation {
             device,
             port,
             function,
@@ -221,7 +224,12 @@ impl Device for EthernetPort {
         };
         let owner = |netdev| Owner { device, port, netdev };
         let mut stands = true;
-        for Target { name, may_ask } in &targets {
+        for Target {
+            name,
+            may_ask,
+            is_member,
+        } in &targets
+        {
             let Some(interface) = self.interfaces.get_mut(name) else {
                 continue;
             };
@@ -234,6 +242,13 @@ impl Device for EthernetPort {
             };
             interface.setup.refresh((&gate, whole), net, name, self.on_disk);
             interface.setup.push(port.owner, out);
+            if *is_member {
+                out.maybe_u64(
+                    &LAG_MEMBER_UP,
+                    &port.owner.labels(&[]),
+                    bond::is_up(net, name).map(u64::from),
+                );
+            }
             match may_ask {
                 Some(Ok(())) => stands &= interface.read(&port, out) == Pace::Second,
                 Some(Err(why)) => {

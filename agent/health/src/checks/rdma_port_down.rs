@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use collectors::ethernet::metrics::LAG_MEMBER_UP;
 use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
 use super::{Check, Looks, May, Scope, Version};
+use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading, Run};
 use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
@@ -17,10 +19,10 @@ use crate::reads::port::{Link, Port, number};
 pub static CHECK: Check = Check {
     id: "rdma-port-down",
     subject: SubjectKind::RdmaPort,
-    fires_when: "A port that was in use is not active, or its network interface is down. In a group of fewer than 4 ports, or with most of them down, the finding never drains.",
+    fires_when: "A port that was in use is not active, or its network interface or a member of its bond is down. In a group of fewer than 4 ports, or with most of them down, the finding never drains.",
     lasting: "8 consecutive readings, at least 240 s",
     clears_when: "3 consecutive readings, at least 600 s, with the port active.",
-    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Ports never in use, and InfiniBand ports that an administrator disabled.",
+    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Ports never in use, members of a bond that never had a link, and InfiniBand ports that an administrator disabled.",
     scope: Scope::Node,
     // A failed rail or leaf switch takes down one port of every node: each node would drain.
     may: May::CommentOrDrain,
@@ -42,12 +44,23 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(600),
 };
 
-fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+/// Ports by id and interface whose members of a bond were read. Without them, such a port is not known to be healthy.
+type Bonded = Bounded<(String, String), (), STORED>;
+
+fn conditions<'a>(judge: &Judge<'a>, bonded: &mut Bonded) -> Vec<Judged<'a>> {
     let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<&Fabric, Vec<&Group<'_>>> = BTreeMap::new();
     for group in judge.groups {
-        judged.extend(group.ports.iter().map(|port| alone(group, port, settled)));
+        for port in &group.ports {
+            let bond = (port.id.clone(), port.netdev.to_owned());
+            let is_read = port.one(&LAG_MEMBER_UP).is_some();
+            if is_read {
+                bonded.put(bond.clone(), ());
+            }
+            let is_known = is_read || bonded.get(&bond).is_none();
+            judged.push(alone(group, port, settled, is_known));
+        }
         fabrics.entry(&group.fabric).or_default().push(group);
     }
     for (fabric, groups) in fabrics {
@@ -57,10 +70,11 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
 }
 
 /// One port.
-fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<'a> {
+fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool, is_known: bool) -> Judged<'a> {
     let fault = group.fault();
     let reading = match (port.link(), fault) {
         _ if !settled => Reading::Unknown,
+        (Link::Up, _) if !is_known => Reading::Unknown,
         (Link::Up, _) => Reading::Good,
         (Link::Down, Fault::Node | Fault::Untold) => Reading::Bad,
         (Link::Down, Fault::Shared | Fault::Unknown) | (Link::Disabled | Link::Unknown, _) => {
@@ -75,10 +89,12 @@ fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<
 
 fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
     let interface = port.one(&NETDEV_UP).filter(|s| number(Some(s)) == Some(0));
-    let what = match (port.has_link(), interface) {
-        (false, _) => "link down",
-        (true, Some(_)) => "interface down",
-        (true, None) => "not active",
+    let member = port.lost_member();
+    let what = match (port.has_link(), interface, member) {
+        (false, ..) => "link down",
+        (true, Some(_), _) => "interface down",
+        (true, None, Some(_)) => "LAG member down",
+        (true, None, None) => "not active",
     };
     let whose = if fault == Fault::Node {
         "fault of this node: cable, transceiver or adapter"
@@ -89,6 +105,7 @@ fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
         port.state.as_ref().map(|s| evidence(s, "4")),
         port.physical.as_ref().map(|s| evidence(s, "5")),
         interface.map(|s| evidence(s, "1")),
+        member.map(|s| evidence(s, "1")),
         Some(format!("{}: {whose}", group.words())),
     ]
     .into_iter()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use collectors::ethernet::metrics::LAG_MEMBER_UP;
 use collectors::rdma::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
     PORT_RATE, PORT_STATE,
@@ -117,10 +118,16 @@ impl<'a> Port<'a> {
         match number(self.state.as_ref()) {
             None | Some(0) => Link::Unknown,
             Some(s) if ACTIVE.contains(&s) && interface == Some(0) => Link::Down,
+            Some(s) if ACTIVE.contains(&s) && self.lost_member().is_some() => Link::Down,
             Some(s) if ACTIVE.contains(&s) && physical.is_none_or(|p| p == LINK_UP) => Link::Up,
             Some(_) if physical == Some(DISABLED) && self.link_layer == "InfiniBand" => Link::Disabled,
             Some(_) => Link::Down,
         }
+    }
+
+    /// The member of its bond that is down. The bond carries half then, and the kernel may report a rate that no link has.
+    pub(crate) fn lost_member(&self) -> Option<&Sample<'a>> {
+        self.all(&LAG_MEMBER_UP).find(|s| number(Some(s)) == Some(0))
     }
 
     /// Whether it is in use. A port of EFA without an interface always is.

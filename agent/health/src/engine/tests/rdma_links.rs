@@ -1,6 +1,6 @@
 //! Checks `rdma-bit-errors`, `rdma-port-degraded` and `rdma-packet-loss`.
 
-use collectors::ethernet::metrics::{PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS};
+use collectors::ethernet::metrics::{LAG_MEMBER_UP, PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS};
 use collectors::rdma::metrics::{
     COUNTER_SATURATED, PACKET_SEQ_ERR, PORT_LANES, PORT_XMIT_PACKETS, SYMBOL_ERROR, UNICAST_XMIT_PACKETS,
 };
@@ -305,6 +305,32 @@ mod degraded {
         assert!(sim.incidents().is_empty());
     }
 
+    /// The kernel reports its default rate, 40 Gb/s, for the first member of a bond that is down.
+    #[test]
+    fn a_member_of_a_bond_that_is_down_is_found_and_its_rate_is_none() {
+        let mut sim = node(8);
+        for member in ["eth0", "eth1"] {
+            sim.host.ports[3].set(&LAG_MEMBER_UP, &[member], 1.0);
+        }
+        sim.pass(1000);
+        assert!(sim.incidents().is_empty());
+        sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth0"], 0.0);
+        sim.host.ports[3].rate = Some(5e9);
+        sim.pass(300);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
+        let evidence = sim.engine.view().incidents[0].findings[0].evidence[0].clone();
+        assert!(evidence.contains("netdev=\"eth0\""), "{evidence}");
+        // Unread members are no repair.
+        let all = std::mem::take(&mut sim.host.ports[3].series);
+        sim.pass(3000);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
+        sim.host.ports[3].series = all;
+        sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth0"], 1.0);
+        sim.host.ports[3].rate = Some(50e9);
+        sim.pass(700);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 cleared"]);
+    }
+
     #[test]
     fn a_switch_that_was_set_lower_is_shared() {
         let mut sim = node(8);
@@ -406,18 +432,6 @@ mod loss {
     }
 
     #[test]
-    fn a_counter_reset_is_no_loss() {
-        let mut sim = node(8);
-        run(&mut sim, 2, &[3], 5.0);
-        for _ in 0..8 {
-            sim.host.ports[3].set(&PORT_XMIT_PACKETS, &[], 0.0);
-            run(&mut sim, 1, &[3], 30.0);
-            sim.host.ports[3].set(&PACKET_SEQ_ERR, &[], 0.0);
-        }
-        assert!(sim.incidents().is_empty());
-    }
-}
-    #[test]
     fn a_driver_that_counts_unicast_packets_only_is_judged_by_them() {
         let mut sim = node(8);
         for _ in 0..24 {
@@ -431,3 +445,15 @@ mod loss {
         assert_eq!(sim.incidents(), [format!("{LOST} open")]);
     }
 
+    #[test]
+    fn a_counter_reset_is_no_loss() {
+        let mut sim = node(8);
+        run(&mut sim, 2, &[3], 5.0);
+        for _ in 0..8 {
+            sim.host.ports[3].set(&PORT_XMIT_PACKETS, &[], 0.0);
+            run(&mut sim, 1, &[3], 30.0);
+            sim.host.ports[3].set(&PACKET_SEQ_ERR, &[], 0.0);
+        }
+        assert!(sim.incidents().is_empty());
+    }
+}
