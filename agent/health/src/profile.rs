@@ -45,9 +45,10 @@ const LOCAL: [&str; 7] = ["bcachefs", "btrfs", "ext3", "ext4", "f2fs", "xfs", "z
 
 /// Beginnings of the names of modules that jobs need: drivers of GPUs, RDMA and filesystems. The rest of a kernel's
 /// modules differs from release to release.
-const MODULES: [&str; 20] = [
+const MODULES: [&str; 21] = [
     "amdgpu",
     "beegfs",
+    "bng_re",
     "bnxt_re",
     "efa",
     "gdrdrv",

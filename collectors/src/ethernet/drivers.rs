@@ -30,6 +30,11 @@ static DRIVERS: &[EthernetDriver] = &[
         hides_pfc: true,
         ..EthernetDriver::new("bnxt_en", bnxt::ROWS)
     },
+    // Thor Ultra (BCM57708), with the names of bnxt_en.
+    EthernetDriver {
+        hides_pfc: true,
+        ..EthernetDriver::new("bng_en", bnxt::ROWS)
+    },
     EthernetDriver::new("ice", ice::ROWS),
     EthernetDriver {
         without_dcb: true,

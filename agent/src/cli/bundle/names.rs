@@ -258,11 +258,12 @@ fn is_numbered(name: &str, words: &[&str]) -> bool {
 }
 
 /// The names that RDMA drivers give to their devices.
-const RDMA_DRIVERS: [&str; 20] = [
+const RDMA_DRIVERS: [&str; 21] = [
     "mlx5_",
     "mlx4_",
     "mlx5_bond_",
     "mlx4_bond_",
+    "bng_re",
     "bnxt_re",
     "bnxt_re_bond",
     "irdma",

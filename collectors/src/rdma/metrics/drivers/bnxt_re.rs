@@ -4,8 +4,8 @@
 use super::{RdmaDriver, Width, hw, pma, words};
 
 pub(super) static DRIVER: RdmaDriver = RdmaDriver {
-    // `bnxt_en` is the Ethernet driver, which owns the PCI device.
-    names: &["bnxt_en", "bnxt_re"],
+    // `bnxt_en` is the Ethernet driver, which owns the PCI device. `bng_en` and `bng_re` drive Thor Ultra (BCM57708).
+    names: &["bnxt_en", "bnxt_re", "bng_en", "bng_re"],
     port: words! { Width::Wide;
         "tx_cnp_pkts" | "np_cnp_pkts" => hw::NP_CNP_SENT,
         "rx_cnp_pkts" => hw::RP_CNP_HANDLED,
