@@ -36,7 +36,11 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(None),
                     width: 8,
-                    queries: &[("round(sum(increase(rdma_link_downed_total{%n}[1h])))", "")],
+                    // The first that a port has: of the Ethernet PHY, of its interface, of InfiniBand.
+                    queries: &[(
+                        "round(sum(sum by (cluster, instance, device, port) (increase(rdma_phy_link_down_total{%n}[1h])) or sum by (cluster, instance, device, port) (increase(rdma_port_carrier_down_total{%n}[1h])) or sum by (cluster, instance, device, port) (increase(rdma_link_downed_total{%n}[1h]))))",
+                        "",
+                    )],
                 },
             ],
         },
@@ -170,7 +174,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (cluster, instance, device) (increase(rdma_symbol_error_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance, device) (increase(rdma_phy_symbol_errors_total{%n}[$__rate_interval])) or sum by (cluster, instance, device) (increase(rdma_symbol_error_total{%n}[$__rate_interval])))",
                         "{{instance}} {{device}}",
                     )],
                 },
