@@ -265,7 +265,10 @@ fn hand_over(dir: &Path, ids: (u32, u32)) -> Result<(), DirError> {
         } else if is_daemons {
             // Such as the folder that a container runtime creates for a bind mount of the socket.
             let what = format!("found mode {:o} of uid {}", found.mode(), found.uid());
-            set_aside(&path, &format!("{what}, expected a file or socket of uid {}", ids.0))?;
+            set_aside(
+                &path,
+                &format!("{what}, expected a file or socket of uid {}", ids.0),
+            )?;
         }
     }
     Ok(())

@@ -39,7 +39,7 @@ const FORMS: [&str; 26] = [
 fn line(form: &str, name: &[u8], file: &[u8]) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), form);
     while let Some(at) = [rest.find("NAME"), rest.find("FILE")].into_iter().flatten().min() {
-        out.extend_from_slice(rest[..at].as_bytes());
+        out.extend_from_slice(&rest.as_bytes()[..at]);
         out.extend_from_slice(if rest[at..].starts_with("NAME") {
             name
         } else {

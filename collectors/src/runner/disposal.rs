@@ -47,7 +47,9 @@ impl Disposal {
     /// Queues devices to close; never waits.
     pub(super) fn take(self: &Arc<Self>, left: impl IntoIterator<Item = Box<dyn Device>>) {
         let mut state = self.lock();
-        let is_stuck = state.closing.is_some_and(|(since, _)| since.elapsed() >= self.slice);
+        let is_stuck = state
+            .closing
+            .is_some_and(|(since, _)| since.elapsed() >= self.slice);
         for device in left {
             if !is_stuck || state.waiting.len() < MAX_WAITING {
                 state.waiting.push_back(device);
@@ -156,7 +158,10 @@ mod tests {
         disposal.take([device(Some(until))]);
         disposal.take((0..MAX_WAITING * 2).map(|_| device(None)));
         assert_eq!(disposal.leaked(), 0, "the first one has just begun");
-        while disposal.closing().is_none_or(|(since, _)| since.elapsed() < slice) {
+        while disposal
+            .closing()
+            .is_none_or(|(since, _)| since.elapsed() < slice)
+        {
             thread::yield_now();
         }
         disposal.take([device(None)]);

@@ -144,7 +144,11 @@ fn what_root_left_under_a_name_of_the_daemons_is_given_to_it_or_renamed() {
     for name in ["control.sock", "verdict", "jobs.json"] {
         assert!(!at(name).exists(), "{name}");
     }
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 7, "nothing is lost, or renamed twice");
+    assert_eq!(
+        fs::read_dir(dir.path()).unwrap().count(),
+        7,
+        "nothing is lost, or renamed twice"
+    );
 }
 
 /// After an update from a version with different ids, or when a site creates the users.

@@ -1,8 +1,8 @@
 //! A worker that was taken over: it loses its connection, and the daemon keeps its memory and its log.
 
-use collectors::{Labels, MAX_DEVICES};
 use collectors::event::{BootId, EventBody, PciAddress, Xid, XidSource};
 use collectors::sys::task::Task;
+use collectors::{Labels, MAX_DEVICES};
 
 use crate::worker::monitor::SOURCE;
 
