@@ -22,8 +22,10 @@ workers and helpers also have a user of their own. This holds with and without s
 
 const LIMITS: &str = "
 * The uids are fixed numbers for nodes without these users. systemd gives them to no service and no user
-  (61184-65519 are its dynamic users). A node with the former numbers, from 64190, keeps its files: the parent gives them to the
-  new daemon at the next start.
+  (61184-65519 are its dynamic users). A user with uid 60800 may give orders and change the daemon's files; one with a worker's
+  uid may end it. The start and `nodewarden config check` warn of such users in /etc/passwd. Users of LDAP and other directories
+  are not looked up: keep 60800-60814 free there, or create `nodewarden` and `nodewarden-*` in /etc/passwd with other numbers. A
+  node with the former numbers, from 64190, keeps its files: the parent gives them to the new daemon at the next start.
 * The runner of site commands is not in this table. It is root without a filter: an instance of `nodewarden-act@.service`, or
   without systemd the process `nw-act`. It exists only if `[commands]` names a program ([commands](operations/commands.md)) or
   `gpfs.commands` is set. For
