@@ -70,8 +70,8 @@ pub struct NodeState {
     pub name: String,
     /// Whether it is drained. `None`: the scheduler does not know the node yet, or no longer.
     pub drained: Option<bool>,
-    /// Whether its base state is DOWN.
-    pub down: bool,
+    /// Whether it is DOWN because it did not boot in time.
+    pub boot_timed_out: bool,
     /// The reason.
     pub reason: Option<NodeReason>,
     /// Who wrote the reason.

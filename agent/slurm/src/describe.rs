@@ -3,7 +3,7 @@
 use model::scheduler::NodeState;
 
 use super::state::{Base, Flag, Node};
-use super::texts::author;
+use super::texts::{author, ends_boot};
 use super::{decide, extra};
 
 /// Maps a node.
@@ -13,7 +13,8 @@ pub fn describe(node: &Node) -> NodeState {
     NodeState {
         name: node.name.clone(),
         drained: (drained || is_known).then_some(drained),
-        down: node.base == Base::Down,
+        boot_timed_out: node.base == Base::Down
+            && node.reason.as_ref().is_some_and(|r| ends_boot(&r.text)),
         reason: node.reason.clone(),
         author: author(node),
         drain: decide::drain(node),

@@ -25,6 +25,9 @@ const REPEATED: &[&str] = &[
     "ResumeTimeout reached",
 ];
 
+/// What slurmctld writes, or appends, when a node did not boot in time.
+const BOOT_ENDS: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
+
 /// What slurmctld appends to a standing reason with ` : `.
 const APPENDED: &[&str] = &[
     "reboot requested",
@@ -83,6 +86,12 @@ fn own_part(text: &str) -> Option<&str> {
         .split(" : ")
         .all(|one| APPENDED.contains(&one) || is_registration(one));
     by_slurm.then_some(own)
+}
+
+/// Whether slurmctld wrote last that the node did not boot in time.
+pub fn ends_boot(text: &str) -> bool {
+    let last = text.rsplit_once(" : ").map_or(text, |(_, last)| last);
+    BOOT_ENDS.contains(&last)
 }
 
 /// Whether slurmctld itself sets this text in place of ours on a drained node.

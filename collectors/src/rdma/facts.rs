@@ -72,12 +72,13 @@ impl PortFacts {
             // port without one has it in another network namespace, although the files name it. Or its driver
             // reports none to RDMA, and it is the interface of that name on this function.
             None if answer.is_some() && self.link_layer == "Ethernet" => {
-                let here = netdev(&port, place).ok().filter(|name| is_own(place, name));
+                let here = netdev(&port, place).ok();
+                let here = here.filter(|name| is_own(place, name) && !is_of_switch(place, name));
                 take(&mut self.netdev, Ok(here.unwrap_or_default()))
             }
             None => take(&mut self.netdev, netdev(&port, place)),
         };
-        let representor = is_representor(place, self);
+        let representor = is_representor(place, self, answer.is_some());
         let representor = take(&mut self.is_representor, representor);
         let bond = bond(&place.net, &self.netdev);
         self.is_bonded = bond.is_some();
@@ -89,31 +90,51 @@ impl PortFacts {
         }
     }
 
-    fn names(&self) -> (&str, &str, bool) {
-        (&self.link_layer, &self.netdev, self.is_bonded)
+    fn names(&self) -> (&str, &str, [bool; 2]) {
+        let kinds = [self.is_bonded, self.is_representor];
+        (&self.link_layer, &self.netdev, kinds)
     }
 }
 
 /// Whether the port represents a vport. In switchdev mode mlx5 has one device, with a port for each vport that could exist
-/// (ib_rep.c). Links of this node are those with an uplink as interface.
-fn is_representor(place: &PortLocation, facts: &PortFacts) -> Result<bool, Error> {
-    let PortLocation {
-        net, function, of, ..
-    } = place;
-    if *of <= 1 || !function.driver.starts_with("mlx5") || facts.link_layer == "InfiniBand" {
+/// (ib_rep.c). Links of this node are those with an uplink as interface. Only netlink shows that a port has no interface.
+fn is_representor(place: &PortLocation, facts: &PortFacts, is_answered: bool) -> Result<bool, Error> {
+    if !has_vports(place) || facts.link_layer == "InfiniBand" {
         return Ok(false);
     }
     if !facts.netdev.is_empty() {
         // Of an uplink `p0`; of others `pf0vf1`, `pf0sf8`, and `c1pf0` of the host of a DPU.
-        let name = label(&net.join(&facts.netdev).join("phys_port_name"))?;
-        return Ok(name.contains("pf"));
+        return Ok(switch_port(place, &facts.netdev)?.is_some_and(|name| name.contains("pf")));
     }
+    if !is_answered {
+        return Ok(facts.is_representor);
+    }
+    // The uplink is another port's.
     for (netdev, _) in function::masters(&place.folder)? {
-        if !label(&net.join(&netdev.name).join("phys_switch_id"))?.is_empty() {
+        if switch_port(place, &netdev.name)?.is_some_and(|name| !name.contains("pf")) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Whether a device may have ports of an e-switch.
+fn has_vports(place: &PortLocation) -> bool {
+    place.of > 1 && place.function.driver.starts_with("mlx5")
+}
+
+/// What an interface is to an e-switch (`phys_port_name`). None: it is no port of one.
+fn switch_port(place: &PortLocation, netdev: &str) -> Result<Option<String>, Error> {
+    let interface = place.net.join(netdev);
+    if label(&interface.join("phys_switch_id"))?.is_empty() {
+        return Ok(None);
+    }
+    label(&interface.join("phys_port_name")).map(Some)
+}
+
+/// Whether an interface is a port of the device's e-switch: then only netlink knows its RDMA port.
+fn is_of_switch(place: &PortLocation, netdev: &str) -> bool {
+    has_vports(place) && switch_port(place, netdev).is_ok_and(|name| name.is_some())
 }
 
 /// The interface named by netlink.

@@ -359,6 +359,14 @@ impl RdmaPort {
         in_time(&self.place)?;
         self.read_device_info(out);
         if self.facts.is_representor {
+            // The first port speaks for the device and the node, whatever it is.
+            if let Some(setup) = &mut self.setup {
+                setup.show_node(now, out);
+            }
+            if let Some((_, counters)) = &mut self.device {
+                let port = (&self.place, &mut self.port_query);
+                read_device(port, counters, now, &in_time, &mut unreadable, out)?;
+            }
             return Ok(());
         }
         self.read_info(out);
@@ -459,24 +467,8 @@ impl RdmaPort {
             setup.show(now, &self.place, &self.facts.link_layer, out);
         }
         if let Some((_, counters)) = &mut self.device {
-            let resources = self.port_query.as_mut().and_then(|t| t.resources(now));
-            for (kind, count) in resources.into_iter().flatten() {
-                out.u64(&RESOURCES, &[device, kind], *count);
-            }
-            for counter in counters {
-                in_time(&self.place)?;
-                let value = unreadable
-                    .note(counter.read(now))
-                    .map_or(Value::Absent, |r| r.value);
-                let Meaning {
-                    metric,
-                    name,
-                    is_named,
-                    ..
-                } = &counter.meaning;
-                let second = if *is_named { name } else { number };
-                out.push(metric, &[device, second], value);
-            }
+            let port = (&self.place, &mut self.port_query);
+            read_device(port, counters, now, &in_time, &mut unreadable, out)?;
         }
         for reason in &self.unlisted {
             unreadable.note(Err::<(), _>(*reason));
@@ -486,6 +478,37 @@ impl RdmaPort {
         }
         in_time(&self.place)
     }
+}
+
+/// Reads what the device has, by a port that speaks for it.
+fn read_device(
+    (place, query): (&PortLocation, &mut Option<NetlinkPort>),
+    counters: &mut [Counter],
+    now: Instant,
+    in_time: &impl Fn(&PortLocation) -> Result<(), Error>,
+    unreadable: &mut UnreadableFiles,
+    out: &mut Block,
+) -> Result<(), Error> {
+    let (device, number) = (place.device.as_str(), place.port.as_str());
+    let resources = query.as_mut().and_then(|t| t.resources(now));
+    for (kind, count) in resources.into_iter().flatten() {
+        out.u64(&RESOURCES, &[device, kind], *count);
+    }
+    for counter in counters {
+        in_time(place)?;
+        let value = unreadable
+            .note(counter.read(now))
+            .map_or(Value::Absent, |r| r.value);
+        let Meaning {
+            metric,
+            name,
+            is_named,
+            ..
+        } = &counter.meaning;
+        let second = if *is_named { name } else { number };
+        out.push(metric, &[device, second], value);
+    }
+    Ok(())
 }
 
 /// Why a folder could not be listed, as of a file.

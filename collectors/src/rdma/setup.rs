@@ -81,6 +81,17 @@ impl RdmaSetup {
         self.read = None;
     }
 
+    /// Shows the node's settings alone, if this port reports them.
+    pub(super) fn show_node(&mut self, now: Instant, out: &mut Block) {
+        if self.speaks_for_node && is_due(self.read, now) {
+            self.read = Some(now);
+            self.gpudirect = gpudirect(&self.place);
+        }
+        for method in &self.gpudirect {
+            out.info(&GPUDIRECT_INFO, &[method]);
+        }
+    }
+
     fn refresh(&mut self, now: Instant, port: &PortLocation, link_layer: &str) {
         if !is_due(self.read, now) || self.patience.rests(now).is_some() {
             return;

@@ -23,7 +23,7 @@ pub static CHECK: Check = Check {
     fires_when: "A PCIe link of a GPU or RDMA adapter has fewer lanes than both ends support. Or the link of an RDMA adapter is slower than both ends support.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with all lanes and, for RDMA adapters, full speed.",
-    ignored_when: "The speed of GPU links, which drops when they are idle, and with amdgpu the lanes at 2.5 GT/s. GPUs that do not respond or are assigned to a virtual machine.",
+    ignored_when: "The speed of GPU links, which drops when they are idle, and with some drivers their lanes at 2.5 GT/s. GPUs that do not respond or are assigned to a virtual machine.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),

@@ -100,18 +100,17 @@ fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option
     else {
         return without_frames(judge, port);
     };
-    let (notified, all_notified, _) = grown(
-        judge,
-        trails,
-        port,
-        &[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT, &RP_CNP_HANDLED],
-    )?;
+    let mut of = |metrics: &[&'static Metric]| grown(judge, trails, port, metrics);
+    let (received, handled) = (of(&[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT]), of(&[&RP_CNP_HANDLED]));
     // mlx5 handles CNPs that RoCE slow restart generates after time-outs. They are no notification of the fabric.
-    let generated = match port.one(&ROCE_SLOW_RESTART_CNPS) {
-        Some(_) => grown(judge, trails, port, &[&ROCE_SLOW_RESTART_CNPS])?.0,
-        None => 0,
-    };
-    let notified = notified.saturating_sub(generated);
+    let generated = of(&[&ROCE_SLOW_RESTART_CNPS]).map_or(0, |(by, ..)| by);
+    let handled = handled.map(|(by, all, _)| (by.saturating_sub(generated), all));
+    let counts: Vec<(u64, bool)> = received.map(|(by, all, _)| (by, all)).into_iter().chain(handled).collect();
+    if counts.is_empty() {
+        return None;
+    }
+    let notified: u64 = counts.iter().map(|(by, _)| by).sum();
+    let all_notified = counts.iter().all(|(_, all)| *all);
     let reading = match () {
         () if notified > 0 => Reading::Good,
         () if !all_notified => Reading::Unknown,

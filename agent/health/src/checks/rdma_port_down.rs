@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::ethernet::metrics::LAG_MEMBER_UP;
+use collectors::ethernet::metrics::{LAG_MEMBER_UP, RESTING};
 use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
@@ -54,11 +54,13 @@ fn conditions<'a>(judge: &Judge<'a>, bonded: &mut Bonded) -> Vec<Judged<'a>> {
     for group in judge.groups {
         for port in &group.ports {
             let bond = (port.id.clone(), port.netdev.to_owned());
-            let is_read = port.one(&LAG_MEMBER_UP).is_some();
-            if is_read {
+            if port.one(&LAG_MEMBER_UP).is_some() {
                 bonded.put(bond.clone(), ());
+            } else if port.one(&RESTING).is_some() {
+                // Its interfaces were read, and none is a member.
+                bonded.remove(&bond);
             }
-            let is_known = is_read || bonded.get(&bond).is_none();
+            let is_known = port.one(&LAG_MEMBER_UP).is_some() || bonded.get(&bond).is_none();
             judged.push(alone(group, port, settled, is_known));
         }
         fabrics.entry(&group.fabric).or_default().push(group);

@@ -4,7 +4,7 @@ use super::super::Now;
 use super::change::{DROPPED, LOST};
 use super::{Drain, Happened, State};
 use model::scheduler::mirror::MirrorSeen;
-use model::scheduler::{ActionId, Author, IncidentId, LookError, NodeState, Outcome, Permission};
+use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
 
 /// The controller has saved a drain after this time (seconds): it writes its state at once, or 5 s after the last time.
 const SAVED: u64 = 8;
@@ -241,22 +241,15 @@ impl Drain {
         );
     }
 
-    /// The drain is gone. RESUME leaves no DOWN: slurmctld itself drops DRAIN where a node did not boot in time, and leaves
-    /// the reason.
+    /// The own drain is gone, without an own undrain. Slurm 22.05 drops it where a node does not boot in time.
     fn is_gone(&mut self, node: &NodeState, now: Now, open: bool) -> Option<Happened> {
-        if node.down && node.author != Author::None {
-            self.forget(State::Wanted, DROPPED, now);
-            return Some(Happened::Lost);
-        }
-        self.is_lifted(now, open)
-    }
-
-    /// The own drain is gone, without an own undrain.
-    fn is_lifted(&mut self, now: Now, open: bool) -> Option<Happened> {
         if self.late.take_lift(now.wall) {
             let at = self.lift_at;
             self.forget(State::Wanted, "an abandoned undrain took effect late", now);
             Some(Happened::LiftedLate { at })
+        } else if node.boot_timed_out {
+            self.forget(State::Wanted, DROPPED, now);
+            Some(Happened::Lost)
         } else if open {
             self.forget(State::Overridden, "an operator lifted nodewarden's drain", now);
             Some(Happened::Overridden)

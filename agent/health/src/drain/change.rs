@@ -7,7 +7,7 @@ use model::scheduler::IncidentId;
 /// The text of a drain that is gone from a controller that crashed.
 pub(super) const LOST: &str = "slurmctld lost the drain when it restarted";
 /// The text of a drain that slurmctld ended because the node did not boot in time.
-pub(super) const DROPPED: &str = "slurmctld dropped the drain when the node went DOWN";
+pub(super) const DROPPED: &str = "slurmctld dropped the drain of a node that did not boot in time";
 /// The text of each attempt to lift the drain.
 pub(super) const ENDED: &str = "all incidents behind it are cleared";
 

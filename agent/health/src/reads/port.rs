@@ -135,6 +135,11 @@ impl<'a> Port<'a> {
         match self.link() {
             Link::Up => true,
             Link::Unknown => self.is_identified() && self.driver == "efa",
+            // Its other members carry the traffic.
+            Link::Down if self.lost_member().is_some() => {
+                let is_active = number(self.state.as_ref()).is_some_and(|s| ACTIVE.contains(&s));
+                is_active && number(self.one(&NETDEV_UP)) != Some(0)
+            }
             Link::Down | Link::Disabled => false,
         }
     }

@@ -521,6 +521,7 @@ fn an_interface_with_the_name_of_a_vport_is_a_representor() {
             );
         }
         node.write("infiniband/mlx5_0/ports/2/gid_attrs/ndevs/0", "ens1\n");
+        node.write("net/ens1/phys_switch_id", "00171203d23fb8\n");
         node.write("net/ens1/phys_port_name", &format!("{name}\n"));
         let mut ports = node.ports("");
         let state = |port: &mut Box<dyn Device>, series| value(&read(&mut **port), series);

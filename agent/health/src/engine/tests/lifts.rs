@@ -198,6 +198,19 @@ fn a_drain_that_slurmctld_drops_with_a_node_that_did_not_boot_in_time_is_no_lift
     assert!(sim.reason().ends_with(" again-after-lift"), "{}", sim.reason());
 }
 
+/// UNDRAIN ends DRAIN alone: the node stays DOWN, with our reason.
+#[test]
+fn a_person_who_undrains_a_node_that_is_down_is_obeyed_the_second_time() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.slurm.base = Base::Down;
+    for (drains, state) in [(2, "drained"), (2, "overridden")] {
+        sim.slurm.flags.remove(&Flag::Drain);
+        sim.pass(600);
+        assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (drains, state));
+    }
+}
+
 #[test]
 fn a_drain_that_an_operator_took_over_and_slurmctld_dropped_is_no_lift() {
     let mut sim = Sim::new(Mode::Drain);

@@ -1,6 +1,8 @@
 //! Checks `rdma-bit-errors`, `rdma-port-degraded` and `rdma-packet-loss`.
 
-use collectors::ethernet::metrics::{LAG_MEMBER_UP, PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS};
+use collectors::ethernet::metrics::{
+    LAG_MEMBER_UP, PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS, RESTING,
+};
 use collectors::rdma::metrics::{
     COUNTER_SATURATED, PACKET_SEQ_ERR, PORT_LANES, PORT_XMIT_PACKETS, SYMBOL_ERROR, UNICAST_XMIT_PACKETS,
 };
@@ -326,6 +328,22 @@ mod degraded {
         assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
         sim.host.ports[3].series = all;
         sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth0"], 1.0);
+        sim.host.ports[3].rate = Some(50e9);
+        sim.pass(700);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 cleared"]);
+    }
+
+    /// As after an installation. Removing the broken member from the bond is a repair.
+    #[test]
+    fn a_member_that_is_down_from_the_first_reading_is_found_until_it_leaves_the_bond() {
+        let mut sim = node(8);
+        sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth0"], 0.0);
+        sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth1"], 1.0);
+        sim.host.ports[3].rate = Some(5e9);
+        sim.pass(2000);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
+        sim.host.ports[3].series.clear();
+        sim.host.ports[3].set(&RESTING, &["bond0"], 0.0);
         sim.host.ports[3].rate = Some(50e9);
         sim.pass(700);
         assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 cleared"]);
