@@ -13,8 +13,7 @@ pub fn describe(node: &Node) -> NodeState {
     NodeState {
         name: node.name.clone(),
         drained: (drained || is_known).then_some(drained),
-        boot_timed_out: node.base == Base::Down
-            && node.reason.as_ref().is_some_and(|r| ends_boot(&r.text)),
+        boot_timed_out: node.base == Base::Down && node.reason.as_ref().is_some_and(|r| ends_boot(&r.text)),
         reason: node.reason.clone(),
         author: author(node),
         drain: decide::drain(node),

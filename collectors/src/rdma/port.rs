@@ -468,7 +468,7 @@ impl RdmaPort {
         }
         if let Some((_, counters)) = &mut self.device {
             let port = (&self.place, &mut self.port_query);
-            read_device(port, counters, now, &in_time, &mut unreadable, out)?;
+            read_device(port, counters, now, &in_time, unreadable, out)?;
         }
         for reason in &self.unlisted {
             unreadable.note(Err::<(), _>(*reason));

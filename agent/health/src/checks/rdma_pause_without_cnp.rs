@@ -101,11 +101,18 @@ fn opinion<'a>(judge: &Judge<'a>, trails: &mut Names, port: &Port<'a>) -> Option
         return without_frames(judge, port);
     };
     let mut of = |metrics: &[&'static Metric]| grown(judge, trails, port, metrics);
-    let (received, handled) = (of(&[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT]), of(&[&RP_CNP_HANDLED]));
+    let (received, handled) = (
+        of(&[&NP_ECN_MARKED_ROCE_PACKETS, &NP_CNP_SENT]),
+        of(&[&RP_CNP_HANDLED]),
+    );
     // mlx5 handles CNPs that RoCE slow restart generates after time-outs. They are no notification of the fabric.
     let generated = of(&[&ROCE_SLOW_RESTART_CNPS]).map_or(0, |(by, ..)| by);
     let handled = handled.map(|(by, all, _)| (by.saturating_sub(generated), all));
-    let counts: Vec<(u64, bool)> = received.map(|(by, all, _)| (by, all)).into_iter().chain(handled).collect();
+    let counts: Vec<(u64, bool)> = received
+        .map(|(by, all, _)| (by, all))
+        .into_iter()
+        .chain(handled)
+        .collect();
     if counts.is_empty() {
         return None;
     }
