@@ -96,7 +96,11 @@ fn a_process_is_told_with_its_program_and_the_job_or_the_pod_that_it_is_in() {
             "0::/kubepods/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcd/7f\n",
             pod,
         ),
-        ("41002", "0::/user.slice/user-1000.slice/session-1.scope\n", ""),
+        (
+            "41002",
+            "0::/user.slice/user-1000.slice/session-1.scope\n",
+            "user.slice",
+        ),
     ];
     for (pid, cgroup, _) in cgroups {
         node.write(&format!("proc/{pid}/cgroup"), cgroup);
