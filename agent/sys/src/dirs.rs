@@ -234,8 +234,9 @@ pub fn own_path(dir: &Path) -> PathBuf {
 /// a user have used different ids, and root may have restored or edited a record. Otherwise the sticky bit would protect them
 /// from the new one. Whatever else has the name of one is renamed.
 fn hand_over(dir: &Path, ids: (u32, u32)) -> Result<(), DirError> {
-    for entry in fs::read_dir(dir).map_err(at(dir))? {
-        let path = entry.map_err(at(dir))?.path();
+    // All names first: a listing may leave out files while others are renamed.
+    let listed: Vec<_> = fs::read_dir(dir).and_then(Iterator::collect).map_err(at(dir))?;
+    for path in listed.iter().map(fs::DirEntry::path) {
         let found = fs::symlink_metadata(&path).map_err(at(&path))?;
         let name = path.file_name().and_then(OsStr::to_str);
         let is_daemons = name.is_some_and(|name| is_one_of(OF_DAEMON, name));
@@ -258,17 +259,14 @@ fn hand_over(dir: &Path, ids: (u32, u32)) -> Result<(), DirError> {
                 Ok(Some(file)) => fchown(&file, Some(ids.0), Some(ids.1)).map_err(at(&path))?,
                 Ok(None) => {}
                 Err(OpenError::Unexpected { found, .. }) if is_daemons => {
-                    set_aside(&path, &format!("found {found}, expected a file with one link"))?;
+                    set_aside(&path, &format!("found {found}, expected a regular file"))?;
                 }
                 Err(e) => tracing::warn!("not given to this daemon: {e}"),
             }
         } else if is_daemons {
             // Such as the folder that a container runtime creates for a bind mount of the socket.
-            let what = format!("found mode {:o} of uid {}", found.mode(), found.uid());
-            set_aside(
-                &path,
-                &format!("{what}, expected a file or socket of uid {}", ids.0),
-            )?;
+            let what = trust::kind(&found);
+            set_aside(&path, &format!("found {what}, expected a regular file"))?;
         }
     }
     Ok(())

@@ -94,7 +94,8 @@ impl Expected<'_> {
     }
 }
 
-fn kind(found: &Metadata) -> &'static str {
+/// What a file is that is no regular one.
+pub(crate) fn kind(found: &Metadata) -> &'static str {
     let kind = found.file_type();
     if kind.is_symlink() {
         "a symbolic link"
