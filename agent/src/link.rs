@@ -188,7 +188,7 @@ mod tests {
             let node = NodeState {
                 name: "n0".to_owned(),
                 drained: Some(true),
-                down: false,
+                boot_timed_out: false,
                 reason: None,
                 author: Author::None,
                 drain: Permission::Allowed,
