@@ -18,12 +18,7 @@ const REGISTRATION: &[&str] = &[
 
 /// 22.05 replaces a reason that holds one of these already: a node that reboots a second time (node_mgr.c:4936), or is not
 /// resumed in time (power_save.c:575).
-const REPEATED: &[&str] = &[
-    "reboot issued",
-    "reboot complete",
-    "reboot timed out",
-    "ResumeTimeout reached",
-];
+const REPEATED: &[&str] = &["reboot issued", "reboot complete"];
 
 /// What slurmctld writes, or appends, when a node did not boot in time.
 const BOOT_ENDS: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
@@ -33,8 +28,6 @@ const APPENDED: &[&str] = &[
     "reboot requested",
     "reboot issued",
     "reboot complete",
-    "reboot timed out",
-    "ResumeTimeout reached",
     "Reboot ASAP",
     "Not responding",
     "Node unexpectedly rebooted",
@@ -84,7 +77,7 @@ fn own_part(text: &str) -> Option<&str> {
     // 24.11 appends what a registration found, too (node_mgr.c:3899).
     let by_slurm = appended
         .split(" : ")
-        .all(|one| APPENDED.contains(&one) || is_registration(one));
+        .all(|one| APPENDED.contains(&one) || BOOT_ENDS.contains(&one) || is_registration(one));
     by_slurm.then_some(own)
 }
 
@@ -96,7 +89,8 @@ pub fn ends_boot(text: &str) -> bool {
 
 /// Whether slurmctld itself sets this text in place of ours on a drained node.
 pub fn is_slurm_text(text: &str) -> bool {
-    own_part(text).is_some_and(|own| REPEATED.contains(&own) || is_registration(own))
+    own_part(text)
+        .is_some_and(|own| REPEATED.contains(&own) || BOOT_ENDS.contains(&own) || is_registration(own))
 }
 
 fn is_registration(text: &str) -> bool {

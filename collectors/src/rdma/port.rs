@@ -363,11 +363,8 @@ impl RdmaPort {
             if let Some(setup) = &mut self.setup {
                 setup.show_node(now, out);
             }
-            if let Some((_, counters)) = &mut self.device {
-                let port = (&self.place, &mut self.port_query);
-                read_device(port, counters, now, &in_time, &mut unreadable, out)?;
-            }
-            return Ok(());
+            let port = (&self.place, &mut self.port_query);
+            return read_device(port, &mut self.device, now, &in_time, &mut unreadable, out);
         }
         self.read_info(out);
 
@@ -466,10 +463,8 @@ impl RdmaPort {
             in_time(&self.place)?;
             setup.show(now, &self.place, &self.facts.link_layer, out);
         }
-        if let Some((_, counters)) = &mut self.device {
-            let port = (&self.place, &mut self.port_query);
-            read_device(port, counters, now, &in_time, unreadable, out)?;
-        }
+        let of = (&self.place, &mut self.port_query);
+        read_device(of, &mut self.device, now, &in_time, unreadable, out)?;
         for reason in &self.unlisted {
             unreadable.note(Err::<(), _>(*reason));
         }
@@ -480,15 +475,18 @@ impl RdmaPort {
     }
 }
 
-/// Reads what the device has, by a port that speaks for it.
+/// Reads what the device has, if the port speaks for it.
 fn read_device(
     (place, query): (&PortLocation, &mut Option<NetlinkPort>),
-    counters: &mut [Counter],
+    of_device: &mut Option<(DeviceFacts, Vec<Counter>)>,
     now: Instant,
     in_time: &impl Fn(&PortLocation) -> Result<(), Error>,
     unreadable: &mut UnreadableFiles,
     out: &mut Block,
 ) -> Result<(), Error> {
+    let Some((_, counters)) = of_device else {
+        return Ok(());
+    };
     let (device, number) = (place.device.as_str(), place.port.as_str());
     let resources = query.as_mut().and_then(|t| t.resources(now));
     for (kind, count) in resources.into_iter().flatten() {
