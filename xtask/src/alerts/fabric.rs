@@ -86,12 +86,16 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "FabricSameCheckOnManyNodes",
             expr: "count by (cluster, check) (
-  count by (cluster, instance, check) (nodewarden_incident_info{check=~\"rdma-.*\"})
+  count by (cluster, instance, check) (
+    nodewarden_incident_info{check=~\"rdma-(cnp-ignored|lossless-loss|packet-loss|pause-without-cnp|pfc-storm|port-degraded|port-down|port-flapping|retries-exceeded)\"}
+    and on (cluster, instance, incident)
+      (nodewarden_incident_start_timestamp_seconds > time() - 3600)
+  )
 ) >= 4",
             lasts: "5m",
             severity: Severity::Page,
             summary: "{{ $labels.check }} on {{ $value }} nodes of {{ $labels.cluster }}",
-            description: "Check {{ $labels.check }} has open incidents on {{ $value }} nodes of {{ $labels.cluster }}: loss, pauses or retries on many nodes come from the fabric, not from the nodes.",
+            description: "Check {{ $labels.check }} opened incidents on {{ $value }} nodes of {{ $labels.cluster }} within an hour: loss, pauses or retries on many nodes come from the fabric, not from the nodes.",
             act: "Look for what these nodes share: a leaf switch, a spine, a configuration that was rolled out. The runbook of the check says which counters of the switch to compare.",
             runbook: Runbook::OfCheck,
             fires: Case {
@@ -101,16 +105,32 @@ pub(super) static GROUP: Group = Group {
                         "1x20",
                     ),
                     (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n1",incident="i1"}"#,
+                        "60x20",
+                    ),
+                    (
                         r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
                         "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n2",incident="i2"}"#,
+                        "120x20",
                     ),
                     (
                         r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
                         "1x20",
                     ),
                     (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n3",incident="i3"}"#,
+                        "180x20",
+                    ),
+                    (
                         r#"nodewarden_incident_info{cluster="c",instance="n4",incident="i4",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
                         "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n4",incident="i4"}"#,
+                        "240x20",
                     ),
                 ],
                 at: "10m",
@@ -132,6 +152,22 @@ pub(super) static GROUP: Group = Group {
                     (
                         r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i4",check="rdma-pfc-storm",subject="mlx5_3/1"}"#,
                         "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n1",incident="i1"}"#,
+                        "60x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n1",incident="i2"}"#,
+                        "60x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n1",incident="i3"}"#,
+                        "60x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n1",incident="i4"}"#,
+                        "60x20",
                     ),
                 ],
                 at: "10m",
@@ -188,7 +224,50 @@ and
             }),
         },
     ],
-    further: &[FurtherCase {
+    further: &[
+        FurtherCase {
+            alert: "FabricSameCheckOnManyNodes",
+            about: "four nodes whose incidents began hours apart.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        "1x2000",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n1",incident="i1"}"#,
+                        "0x2000",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        "_x600 1x1400",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n2",incident="i2"}"#,
+                        "_x600 36000x1400",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        "_x1200 1x800",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n3",incident="i3"}"#,
+                        "_x1200 72000x800",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n4",incident="i4",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        "_x1800 1x200",
+                    ),
+                    (
+                        r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n4",incident="i4"}"#,
+                        "_x1800 108000x200",
+                    ),
+                ],
+                at: "1810m",
+            },
+            expected: Expected::Firing(0),
+        },
+        FurtherCase {
         alert: "FabricRailDown",
         about: "two nodes whose adapters have two ports.",
         case: Case {
@@ -213,5 +292,6 @@ and
             at: "3h",
         },
         expected: Expected::Firing(0),
-    }],
+    },
+    ],
 };

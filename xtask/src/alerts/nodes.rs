@@ -173,7 +173,7 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenDrainWaits",
-            expr: "(nodewarden_drain_state{state=\"drained\"} == 1)
+            expr: "(last_over_time(nodewarden_drain_state{state=\"drained\"}[1h]) == 1)
 unless on (cluster, instance)
   (nodewarden_incident_acknowledged == 1)",
             lasts: "1d",
@@ -184,13 +184,14 @@ unless on (cluster, instance)
             runbook: Runbook::Own,
             fires: Case {
                 input: &[
+                    // A reboot that takes 21 min does not begin the day again.
                     (
                         r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
-                        "1x1600",
+                        "1x1200 stale _x20 1x400",
                     ),
                     (
                         r#"nodewarden_incident_acknowledged{cluster="c",instance="n1",incident="i1"}"#,
-                        "0x1600",
+                        "0x1200 stale _x20 0x400",
                     ),
                 ],
                 at: "25h",
@@ -253,7 +254,7 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenPausedLong",
-            expr: "nodewarden_paused == 1",
+            expr: "last_over_time(nodewarden_paused[1h]) == 1",
             lasts: "1d",
             severity: Severity::Ticket,
             summary: "nodewarden is paused on {{ $labels.instance }} for a day",
@@ -261,7 +262,10 @@ unless on (cluster, instance)
             act: "`nodewarden status` shows who paused it and why. End the pause if it is no longer needed.",
             runbook: Runbook::Own,
             fires: Case {
-                input: &[(r#"nodewarden_paused{cluster="c",instance="n1"}"#, "1x1600")],
+                input: &[(
+                    r#"nodewarden_paused{cluster="c",instance="n1"}"#,
+                    "1x1200 stale _x20 1x400",
+                )],
                 at: "25h",
             },
             silent: Some(Case {

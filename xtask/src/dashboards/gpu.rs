@@ -77,7 +77,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum(gpu_memory_used_bytes{%n}) / sum(gpu_memory_total_bytes{%n})",
+                        "sum(gpu_memory_used_bytes{%n}) / sum(gpu_memory_total_bytes{%n} and on (cluster, instance, gpu) gpu_memory_used_bytes{%n})",
                         "used",
                     )],
                 },
