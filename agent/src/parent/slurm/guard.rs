@@ -330,7 +330,7 @@ impl Slurm {
         deleted.is_ok()
     }
 
-    /// The partition's nodes. `None`: sinfo is not used, or the node is in no partition.
+    /// The partition's nodes. `None`: the partition has no nodes.
     fn table(
         &mut self,
         found: &LocalSlurmd,
@@ -341,7 +341,7 @@ impl Slurm {
             return Ok(None);
         }
         let args = table::args(&partition.name);
-        let result = match self.scontrol.sinfo_of_table(&self.config, found, args) {
+        let result = match self.scontrol.sinfo(&self.config, found, args) {
             Err(error @ SpawnError::NotFound(_)) => {
                 self.give_back(found);
                 let why = format!("standing drains cannot be counted: {error}");

@@ -14,18 +14,13 @@ const PLACES: &[&str] = &[
     "/opt/slurm/bin/scontrol",
 ];
 
-/// Consecutive failures of sinfo after which it is not used any more.
-const SINFO_FAILURES: u32 = 3;
-
 /// scontrol, and the one place where it was found.
 #[derive(Debug, Default)]
 pub struct Scontrol {
     runner: CommandRunner,
     known: Option<PathBuf>,
-    /// sinfo is missing or shows too little: scontrol reads the node.
+    /// The log has that scontrol reads the node in place of sinfo.
     without_sinfo: bool,
-    /// Its consecutive failures.
-    sinfo_failures: u32,
     /// Answers in place of programs.
     #[cfg(test)]
     pub(super) model: Option<std::sync::Arc<super::guard::fleet::Line>>,
@@ -70,33 +65,11 @@ impl Scontrol {
         ))
     }
 
-    /// Runs `sinfo ARGS` of the same installation. `None`: it is not used; see [`Scontrol::leave_sinfo`].
+    /// Runs `sinfo ARGS` of the same installation.
     ///
     /// # Errors
-    /// Like [`CommandRunner::run`].
+    /// Like [`CommandRunner::run`]; [`SpawnError::NotFound`] if no sinfo exists beside scontrol.
     pub fn sinfo(
-        &mut self,
-        config: &slurm::Settings,
-        found: &LocalSlurmd,
-        args: Vec<String>,
-    ) -> Option<Result<CommandOutput, SpawnError>> {
-        if self.without_sinfo {
-            return None;
-        }
-        match self.sinfo_of_table(config, found, args) {
-            Err(SpawnError::NotFound(_)) => {
-                self.leave_sinfo("no sinfo exists beside scontrol");
-                None
-            }
-            result => Some(result),
-        }
-    }
-
-    /// The same, also where it shows too little of the own node.
-    ///
-    /// # Errors
-    /// Like [`CommandRunner::run`].
-    pub fn sinfo_of_table(
         &mut self,
         config: &slurm::Settings,
         found: &LocalSlurmd,
@@ -117,21 +90,13 @@ impl Scontrol {
         self.runner.run(command)
     }
 
-    /// sinfo answered.
+    /// sinfo showed the node.
     pub fn sinfo_works(&mut self) {
-        self.sinfo_failures = 0;
+        self.without_sinfo = false;
     }
 
-    /// sinfo failed: scontrol reads the node this time, and from now on if it goes on.
+    /// scontrol showed the node in place of sinfo. sinfo is tried again each time: only it shows an empty Extra.
     pub fn sinfo_failed(&mut self, why: &str) {
-        self.sinfo_failures += 1;
-        if self.sinfo_failures >= SINFO_FAILURES {
-            self.leave_sinfo(why);
-        }
-    }
-
-    /// From now on scontrol reads the node.
-    pub fn leave_sinfo(&mut self, why: &str) {
         if !std::mem::replace(&mut self.without_sinfo, true) {
             tracing::info!("the node is read with scontrol, because sinfo cannot be used: {why}");
         }

@@ -60,13 +60,18 @@ impl StopFiles {
             return Ok(Some(name.to_owned()));
         }
         let text = String::from_utf8_lossy(&output.stderr);
-        let is_missing = |line: &str| line.ends_with(": No such file or directory");
         match text.lines().find(|line| !is_missing(line)) {
             None if text.lines().count() == files.len() => Ok(None),
             None => Err(format!("{STAT}: exit code {} and no message", output.code)),
             Some(line) => Err(line.chars().filter(|c| !c.is_control()).take(200).collect()),
         }
     }
+}
+
+/// Whether stat says that a file does not exist. That of uutils (Ubuntu 25.10) adds the number of the error.
+fn is_missing(line: &str) -> bool {
+    let line = line.strip_suffix(" (os error 2)").unwrap_or(line);
+    line.ends_with(": No such file or directory")
 }
 
 fn held(by: HeldBy, why: String) -> Held {
@@ -97,6 +102,34 @@ mod tests {
             (held.by, held.why),
             (HeldBy::Pause, format!("{} exists", one.display()))
         );
+    }
+
+    #[test]
+    fn the_texts_of_coreutils_and_uutils() {
+        for (line, expected) in [
+            (
+                "stat: cannot statx '/etc/nodewarden/stop': No such file or directory",
+                true,
+            ),
+            (
+                "/usr/bin/stat: cannot stat '/etc/nodewarden/stop': No such file or directory (os error 2)",
+                true,
+            ),
+            (
+                "stat: cannot stat '/etc/nodewarden/stop': Permission denied",
+                false,
+            ),
+            (
+                "/usr/bin/stat: cannot stat '/etc/nodewarden/stop': Permission denied (os error 13)",
+                false,
+            ),
+            (
+                "stat: cannot stat '/x: No such file or directory (os error 2)': Input/output error",
+                false,
+            ),
+        ] {
+            assert_eq!(is_missing(line), expected, "{line}");
+        }
     }
 
     #[test]

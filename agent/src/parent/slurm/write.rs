@@ -42,6 +42,15 @@ pub struct Slurm {
     given_up: Arc<AtomicBool>,
 }
 
+/// What sinfo shows of the node.
+enum Known {
+    Shown(Box<Node>),
+    /// scontrol must prove it first.
+    Unproven,
+    /// scontrol shows it this time.
+    Failed(String),
+}
+
 /// Why there is no answer, and whether it is a time-out.
 pub(super) enum Silence {
     Late(String),
@@ -293,8 +302,13 @@ impl Slurm {
     fn look_for(&mut self, expected: Option<&LocalSlurmd>) -> Result<(LocalSlurmd, Node), Silence> {
         let found = self.find(expected)?;
         let (state, is_fresh) = match self.known(&found)? {
-            Some(state) => (state, false),
-            None => (self.show(&found)?, true),
+            Known::Shown(state) => (*state, false),
+            Known::Unproven => (self.show(&found)?, true),
+            Known::Failed(why) => {
+                let state = self.show(&found)?;
+                self.scontrol.sinfo_failed(&why);
+                (state, true)
+            }
         };
         self.accept(&found, &state, is_fresh)?;
         Ok((found, state))
@@ -403,41 +417,32 @@ impl Slurm {
         (slurmd == found && node.boot_time.is_some()).then(|| node.clone())
     }
 
-    /// The node that is proven, as sinfo shows it now. `None`: scontrol must show it.
-    fn known(&mut self, found: &LocalSlurmd) -> Result<Option<Node>, Silence> {
+    /// The node that is proven, as sinfo shows it now.
+    fn known(&mut self, found: &LocalSlurmd) -> Result<Known, Silence> {
         let Some(proven) = self.proven_node(found) else {
-            return Ok(None);
+            return Ok(Known::Unproven);
         };
         let args = sinfo::args(&found.node_name);
-        let Some(result) = self.scontrol.sinfo(&self.config, found, args) else {
-            return Ok(None);
-        };
-        let output = match result {
+        let output = match self.scontrol.sinfo(&self.config, found, args) {
             Ok(output) if output.code == 0 => output,
             // scontrol may work all the same.
-            Ok(output) => {
-                self.scontrol.sinfo_failed(&said(&output));
-                return Ok(None);
-            }
+            Ok(output) => return Ok(Known::Failed(said(&output))),
             Err(error @ (spawn::SpawnError::TimedOut(_) | spawn::SpawnError::Stuck { .. })) => {
                 return Err(Silence::Late(format!("sinfo: {error}")));
             }
-            Err(error) => {
-                self.scontrol.sinfo_failed(&error.to_string());
-                return Ok(None);
-            }
+            Err(error) => return Ok(Known::Failed(error.to_string())),
         };
-        let state = sinfo::node(&String::from_utf8_lossy(&output.stdout), &proven, &TimeZone::UTC);
-        match state {
-            Some(_) => self.scontrol.sinfo_works(),
-            None => self
-                .scontrol
-                .leave_sinfo("it does not show every field of the node, or the node is in no partition"),
-        }
-        Ok(state.map(|node| Node {
-            has_extra: node.has_extra && self.config.mirror,
-            ..node
-        }))
+        let text = String::from_utf8_lossy(&output.stdout);
+        let Some(state) = sinfo::node(&text, &proven, &TimeZone::UTC) else {
+            return Ok(Known::Failed(
+                "it does not show every field of the node, or the node is in no partition".to_owned(),
+            ));
+        };
+        self.scontrol.sinfo_works();
+        Ok(Known::Shown(Box::new(Node {
+            has_extra: state.has_extra && self.config.mirror,
+            ..state
+        })))
     }
 
     /// The node with its identity. slurmctld sends the whole node table for it.
