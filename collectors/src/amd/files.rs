@@ -59,6 +59,11 @@ impl GpuFiles {
         text.filter(|text| !text.is_empty())
     }
 
+    /// Whether the driver refuses a file that it has, as during a reset of the GPU (EPERM).
+    pub(super) fn refuses(&self, name: &str) -> bool {
+        root::read_lossy(&self.path(name)).is_err()
+    }
+
     /// A decimal number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()

@@ -100,7 +100,7 @@ metrics! {
     BAD_PAGES "gpu_bad_pages" Gauge None Core &["gpu", "state"], "ras/gpu_vram_bad_pages", []
         "Bad pages of an AMD GPU's memory, read every 5 min: retired, pending, or failed to be reserved.";
     RAS_EVENTS "gpu_ras_events_total" Counter None Core &["gpu", "event"], "ras/event_state", []
-        "RAS events of an AMD GPU since the driver was loaded: fatal_error, poison_creation, poison_consumption.";
+        "RAS events since the driver was loaded, of an AMD GPU or of all GPUs of its XGMI hive: fatal_error, poison_creation, poison_consumption.";
     FIRMWARE_INFO "gpu_firmware_info" Info None Detail &["gpu", "block", "version"], "fw_version/*_fw_version", []
         "Firmware version of a block of an AMD GPU.";
 }

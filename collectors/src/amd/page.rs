@@ -28,6 +28,11 @@ impl PageLabels {
         }
     }
 
+    /// Takes the UUID of an earlier reading, where the driver refused its parts now.
+    pub(super) fn keep_uuid(&mut self, before: &Self) {
+        self.uuid.clone_from(&before.uuid);
+    }
+
     /// Pushes the labels of the GPU and of each partition. Values of the whole GPU stand on its first partition, as in the
     /// exporter. `modes`: of compute and memory partitions, if they were read.
     pub(super) fn push(

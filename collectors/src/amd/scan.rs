@@ -21,6 +21,9 @@ const BUS: &str = "/sys/bus/pci/devices";
 /// The folder of graphics devices, for trees of files without the bus. Here a GPU that is divided has up to 8 cards.
 const CARDS: &str = "/sys/class/drm";
 
+/// The file of a GPU's id.
+const ID: &str = "unique_id";
+
 /// One PCI function of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Function {
@@ -99,6 +102,8 @@ struct Known {
     partitions: Vec<Partition>,
     state: Arc<Mutex<GpuState>>,
     place: Place,
+    /// The driver refused its id, as during a reset, and none was read before: it is named by its address for now.
+    is_unnamed: bool,
 }
 
 impl Known {
@@ -214,17 +219,21 @@ impl Devices for AmdDevices {
             let files = GpuFiles::new(function.folder.clone());
             let partitions = topology.of(pci).to_vec();
             let mut identity = identity::read(&files, (pci, index), &driver, &partitions);
+            let mut page = PageLabels::read(&files, &self.hostname, first);
+            // From zero on if the driver took it again: what another device left is not this one's.
+            let same = before.get(pci).filter(|gpu| gpu.function.inode == function.inode);
+            let is_refused = files.refuses(ID);
+            if is_refused && let Some(known) = same {
+                identity.gpu.clone_from(&known.identity.gpu);
+                page.keep_uuid(&known.page);
+            }
             if !names.insert(identity.gpu.clone()) {
                 // Two GPUs with one id.
                 identity.gpu = label("", pci);
                 names.insert(identity.gpu.clone());
             }
-            // From zero on if the driver took it again: what another device left is not this one's.
-            let state = before
-                .get(pci)
-                .filter(|gpu| gpu.function.inode == function.inode)
-                .map(|gpu| Arc::clone(&gpu.state));
-            let page = PageLabels::read(&files, &self.hostname, first);
+            let state = same.map(|gpu| Arc::clone(&gpu.state));
+            let is_unnamed = is_refused && same.is_none_or(|gpu| gpu.is_unnamed);
             first += partitions.len().max(1);
             let gpu = Known {
                 function: function.clone(),
@@ -233,6 +242,7 @@ impl Devices for AmdDevices {
                 partitions,
                 state: state.unwrap_or_default(),
                 place: Place::Bound,
+                is_unnamed,
             };
             self.known.insert(function.pci.clone(), gpu);
         }
@@ -245,7 +255,7 @@ impl Devices for AmdDevices {
 
     fn changed(&mut self) -> bool {
         let has_moved = |(pci, gpu): (&String, &Known)| match gpu.place {
-            Place::Bound => false,
+            Place::Bound => gpu.is_unnamed && !GpuFiles::new(gpu.function.folder.clone()).refuses(ID),
             Place::Unbound => !self.is_there(pci) || self.is_driven(pci),
             Place::Lost => self.is_there(pci),
         };

@@ -352,6 +352,43 @@ fn another_gpu_at_the_address_of_a_lost_one_replaces_it() {
     assert_eq!(names, ["GPU-5d0e0000aa0000ff", "GPU-5d0e0000aa000002"]);
 }
 
+#[test]
+fn a_gpu_whose_id_the_driver_refuses_during_a_reset_keeps_its_name_or_gets_it_afterwards() {
+    let names = |node: &Node| -> Vec<_> { node.devices.iter().map(|d| d.subject().name.clone()).collect() };
+    let uuid = |node: &mut Node| {
+        node.read();
+        let mut pages = node.block.iter().filter(|(s, _)| s.metric == &m::AMD_INFO);
+        pages.next().map(|(s, _)| s.labels[3].to_string()).unwrap()
+    };
+    let mut node = Node::new("mi300x");
+    let (before, id) = (uuid(&mut node), node.of_gpu("unique_id"));
+    fs::rename(&id, node.path("/id")).unwrap();
+    fs::create_dir(&id).unwrap();
+    node.scan();
+    assert_eq!(names(&node)[0], GPU);
+    assert_eq!(uuid(&mut node), before);
+    assert!(!node.source.devices.changed());
+
+    let mut started = Node::new("mi300x");
+    let id = started.of_gpu("unique_id");
+    let away = started.path("/id");
+    fs::rename(&id, &away).unwrap();
+    fs::create_dir(&id).unwrap();
+    // Another inode: nothing is known of it.
+    let link = started.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}"));
+    let new = started.path("/new");
+    std::os::unix::fs::symlink("../../../../devices", &new).unwrap();
+    fs::rename(&new, &link).unwrap();
+    started.scan();
+    assert_eq!(names(&started)[0], format!("pci:{PCI}"));
+    assert!(!started.source.devices.changed());
+    fs::remove_dir(&id).unwrap();
+    fs::rename(&away, &id).unwrap();
+    assert!(started.source.devices.changed());
+    started.scan();
+    assert_eq!(names(&started)[0], GPU);
+}
+
 /// The unit of the table's own differs by part.
 #[test]
 fn an_apu_has_the_utilization_of_its_file() {
