@@ -63,25 +63,37 @@ impl Source {
     }
 }
 
+/// A link without a file at its end. It never counts as "not there": the site has a configuration.
+const NOWHERE: &str = "the link leads nowhere";
+
 /// Reads the file and its drop-ins. A file that was named must be there; the default one need not.
 pub(super) fn read(file: Option<&Path>, problems: &mut Vec<Problem>) -> (Vec<Source>, Vec<PathBuf>) {
+    read_at(file.unwrap_or(Path::new(DEFAULT_FILE)), file.is_some(), problems)
+}
+
+fn read_at(main: &Path, is_named: bool, problems: &mut Vec<Problem>) -> (Vec<Source>, Vec<PathBuf>) {
     let (mut sources, mut paths) = (Vec::new(), Vec::new());
-    let main = file.unwrap_or(Path::new(DEFAULT_FILE));
     let mut take = |path: &Path, required: bool, problems: &mut Vec<Problem>| match one(path) {
         Ok(Some(text)) => {
             sources.push(Source::file(path, text));
             paths.push(path.to_owned());
         }
+        Ok(None) if link::is_there(path) => problems.push(whole(path, NOWHERE)),
         Ok(None) if !required => {}
         Ok(None) => problems.push(whole(path, "no such file")),
         Err(problem) => problems.push(problem),
     };
-    take(main, file.is_some(), problems);
-    let folder = main.parent().unwrap_or(Path::new("")).join("conf.d");
+    take(main, is_named, problems);
+    let above = main.parent().unwrap_or(Path::new(""));
+    // The whole folder may be a link into a filesystem that is not there yet.
+    if !is_named && link::is_there(above) && matches!(root::list(above), Ok(None)) {
+        problems.push(whole(above, NOWHERE));
+    }
+    let folder = above.join("conf.d");
     // Not there means that there are no drop-ins; a link that leads nowhere, or a folder that cannot be listed, is an error.
     if link::is_there(&folder) {
         match root::list(&folder) {
-            Ok(None) => problems.push(whole(&folder, "the link leads nowhere")),
+            Ok(None) => problems.push(whole(&folder, NOWHERE)),
             Ok(names) => {
                 for name in names.unwrap_or_default() {
                     if name.ends_with(".toml") && !name.starts_with('.') {
@@ -136,5 +148,38 @@ fn whole(path: &Path, message: &str) -> Problem {
             column: 0,
         },
         message: message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn found_at(main: &Path, is_named: bool) -> Vec<String> {
+        let mut problems = Vec::new();
+        let (sources, _) = read_at(main, is_named, &mut problems);
+        assert!(sources.is_empty());
+        let text = |p: Problem| format!("{}: {}", p.place.source, p.message);
+        problems.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_no_missing_default_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, away) = (dir.path().join("nodewarden"), dir.path().join("shared"));
+        let main = folder.join("nodewarden.toml");
+        assert!(found_at(&main, false).is_empty(), "not there");
+        symlink(&away, &folder).unwrap();
+        let problem = |path: &Path| vec![format!("{}: the link leads nowhere", path.display())];
+        assert_eq!(found_at(&main, false), problem(&folder));
+        #[allow(clippy::disallowed_methods, reason = "a test's own folder")]
+        std::fs::create_dir(&away).unwrap();
+        assert!(found_at(&main, false).is_empty(), "a folder without a file");
+        symlink("/no/such/file", &main).unwrap();
+        for is_named in [false, true] {
+            assert_eq!(found_at(&main, is_named), problem(&main));
+        }
     }
 }

@@ -406,8 +406,10 @@ impl Daemon {
         self.keep_jobs();
         let page = self.publish_snapshot(snapshot);
         for waiter in done {
-            if let Purpose::Page(reply) = waiter.purpose {
-                // The scraper may have gone.
+            if let Purpose::Page(reply) = waiter.purpose
+                && waiter.waiting.is_empty()
+            {
+                // The scraper may have gone. One that waited for nothing gets the page just published, and counts as late.
                 sys::ignore(reply.send(Arc::clone(&page)));
             }
         }

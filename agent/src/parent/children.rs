@@ -267,7 +267,10 @@ impl Children {
             if worker.leaves() {
                 worker.grace = Some(Instant::now() + Duration::from_secs(1));
             }
-            worker.told_down = None;
+            // A new daemon learns at once that there is no such hardware.
+            if matches!(worker.told_down.take(), Some((WorkerDown::Absent, _))) {
+                worker.backoff.due = Instant::now();
+            }
             // The client of a release has lost the daemon too.
             worker.paused = None;
         }

@@ -292,7 +292,7 @@ impl CollectorTask {
         let (number, out) = (self.parts.number, &self.parts.out);
         let late = self.late(state, self.watched().blocked());
         if !late.is_empty() || state.reported {
-            state.reported = !late.is_empty();
+            state.report(&late);
             out.queue(&FromWorker::Late(number, late));
         }
         if std::mem::take(&mut state.asked) {
@@ -345,7 +345,7 @@ impl CollectorTask {
         let watcher = watched.look();
         let found = self.late(&state, watcher);
         let over = found.is_empty() && state.reported;
-        state.reported = !found.is_empty();
+        state.report(&found);
         if over || state.reported {
             self.parts.out.send(&FromWorker::Late(self.parts.number, found));
         }
@@ -363,6 +363,17 @@ impl CollectorTask {
         state.leaving = true;
         self.stop.store(true, Ordering::Release);
         state.reading || in_flight(&state) || self.watched().runs()
+    }
+}
+
+impl TaskState {
+    /// Notes what the daemon is told of late threads. While it knows that an attempt to open blocks, it knows no other
+    /// cause: the end of the attempt is reported even if it ends as the one before.
+    fn report(&mut self, late: &[LateThread]) {
+        self.reported = !late.is_empty();
+        if late.iter().any(|(part, ..)| *part == SOURCE) {
+            self.told = None;
+        }
     }
 }
 

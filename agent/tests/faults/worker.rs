@@ -260,6 +260,8 @@ fn a_worker_that_stops_answering_is_neither_up_nor_healthy() {
         node.metric("host_pci_gpus", &[("vendor", "nvidia")]).is_none(),
         "old values are shown"
     );
+    let late = node.metric("nodewarden_late_scrapes_total", &[]);
+    assert!(late > Some(0.0), "pages without its readings, counted: {late:?}");
     node.until("unknown", |n| n.cli(&["check"]).0 == Some(2));
     kill(pid, Signal::SIGCONT).unwrap();
     node.until("healthy again", |n| n.cli(&["check"]).0 == Some(0));

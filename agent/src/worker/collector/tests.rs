@@ -146,6 +146,34 @@ fn the_same_failure_is_told_once_and_a_request_is_answered_meanwhile() {
 }
 
 #[test]
+fn the_same_failure_is_told_again_once_an_attempt_was_reported_as_blocked() {
+    static GATE: Mutex<Option<SyncSender<()>>> = Mutex::new(None);
+    static TRIES: AtomicUsize = AtomicUsize::new(0);
+    static SPEC: Spec = spec(|_, _| {
+        if TRIES.fetch_add(1, Ordering::Relaxed) == 1 {
+            let (to, gate) = sync_channel(0);
+            *GATE.lock().unwrap() = Some(to);
+            gate.recv().unwrap_or_default();
+        }
+        Err(Error::NotRecorded("driver"))
+    });
+    let mut rig = rig(&SPEC);
+    assert_eq!(rig.hears_opened(), Err("not_recorded".to_owned()));
+    let start = Instant::now();
+    while GATE.lock().unwrap().is_none() {
+        assert!(start.elapsed() < LONG);
+        rig.task.timer();
+    }
+    if let SourcePhase::Opening { since, .. } = &mut rig.task.lock().phase {
+        *since -= PERIOD;
+    }
+    rig.task.look();
+    assert!(matches!(rig.hears(), FromWorker::Late(0, late) if late[0].0 == SOURCE));
+    *GATE.lock().unwrap() = None;
+    assert_eq!(rig.hears_opened(), Err("not_recorded".to_owned()));
+}
+
+#[test]
 fn a_source_that_is_not_here_is_looked_for_again() {
     static TRIES: AtomicUsize = AtomicUsize::new(0);
     static SPEC: Spec = spec(|_, _| match TRIES.fetch_add(1, Ordering::Relaxed) {
