@@ -8,6 +8,7 @@ use collectors::{Subject, SubjectKind};
 use super::growth::HOUR_MS;
 use super::lustre::Client;
 use super::{Check, May, Scope, Version, Watch};
+use crate::bounded::{Bounded, COUNTERS};
 use crate::condition::{Judged, Reading, USUAL, device_of};
 use crate::counts::{Counters, Times, Watched};
 use crate::finding::{Finding, Joins, Remedy};
@@ -21,7 +22,7 @@ pub static CHECK: Check = Check {
     fires_when: "The history of a connection of a Lustre client shows a new eviction. The server has dropped the client's locks; writes that it had not received are lost.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "1 h without another eviction, or the filesystem is not mounted, confirmed by 3 consecutive readings, at least 60 s.",
-    ignored_when: "Evictions before nodewarden began to read the filesystem.",
+    ignored_when: "Evictions before nodewarden began to read the filesystem, or from before a reading that did not show them.",
     // After a server has lost its record of clients, it evicts all.
     scope: Scope::Shared,
     may: May::Comment,
@@ -39,6 +40,8 @@ struct State {
     /// The number of evictions (false), and the time of the last one (true), of each filesystem.
     counters: Counters<(String, bool)>,
     watched: Watched<String>,
+    /// The wall-clock time of the last reading of each filesystem, in seconds, rounded down.
+    read: Bounded<String, u64, COUNTERS>,
 }
 
 impl Watch for State {
@@ -53,7 +56,11 @@ impl Watch for State {
             // The time shows an eviction while the worker was restarted; the number shows several at one time.
             let last = client.all(&LAST_EVICTION).find(of_fs);
             let time = last.map_or(0, |sample| whole(sample.as_f64()));
-            let later = self.counters.growth((fs.to_owned(), true), time) > 0;
+            // A reading that does not have an earlier one shows that it is none: the client marks its own connection so after an
+            // administrator has switched a target on again, and only the worker that read it meanwhile leaves that out.
+            let before = self.read.put(fs.to_owned(), read_at(judge, sample));
+            let is_new = before.is_some_and(|before| time >= before);
+            let later = self.counters.growth((fs.to_owned(), true), time) > 0 && is_new;
             let more = self
                 .counters
                 .growth((fs.to_owned(), false), whole(sample.as_f64()));
@@ -82,6 +89,12 @@ impl Watch for State {
     fn times(&mut self) -> Option<&mut Times> {
         Some(&mut self.times)
     }
+}
+
+/// When a sample was read, as Unix time in seconds, rounded down.
+fn read_at(judge: &Judge<'_>, sample: &Sample<'_>) -> u64 {
+    let now = u64::try_from(judge.now.wall).unwrap_or_default();
+    now.saturating_sub(sample.age.as_secs() + 1)
 }
 
 /// A count or a time, which are whole numbers.
