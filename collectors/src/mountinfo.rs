@@ -179,6 +179,18 @@ pub(crate) fn reachable(all: Vec<Mount<'_>>) -> Vec<Mount<'_>> {
     all.iter().filter(|mount| is_reachable(mount)).copied().collect()
 }
 
+/// More than mounts of a node are in one another.
+const DEEPEST: usize = 256;
+
+/// The mounts that a path to this one goes through, from the next above on, with those that it covers at its own mount point.
+pub(crate) fn above<'m, 'a>(
+    mount: &Mount<'a>,
+    all: &'m BTreeMap<u32, Mount<'a>>,
+) -> impl Iterator<Item = &'m Mount<'a>> {
+    let next = |of: &Mount<'a>| all.get(&of.parent).filter(|outer| outer.id != of.id);
+    std::iter::successors(next(mount), move |mount| next(mount)).take(DEEPEST)
+}
+
 /// A field of mountinfo or mountstats as it is: the kernel writes blanks, line ends and backslashes as three octal digits
 /// (fs/seq_file.c, `mangle_path`).
 pub(crate) fn unescaped(field: &str) -> String {

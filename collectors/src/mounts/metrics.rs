@@ -113,6 +113,15 @@ pub static PROBE_DURATION: Metric = row(
     "open(2) with O_PATH and fstatfs(2) of the mount point",
 );
 
+/// Age of the figures of a mount that an automounter unmounts.
+pub static PROBE_AGE: Metric = row(
+    "mount_probe_age_seconds",
+    Kind::Gauge,
+    Unit::Seconds,
+    "Time since the last probe of a mount that an automounter unmounts when unused, in seconds; absent for all others.",
+    "time of the last probe that returned",
+);
+
 const NFS_SOURCE: &str = "/proc/self/mountstats: per-op statistics, all operations";
 
 /// Requests of an NFS mount.
@@ -243,6 +252,7 @@ pub static METRICS: &[&Metric] = &[
     &INODES,
     &INODES_FREE,
     &PROBE_DURATION,
+    &PROBE_AGE,
     &NFS_REQUESTS,
     &NFS_RETRANSMISSIONS,
     &NFS_TIMEOUTS,

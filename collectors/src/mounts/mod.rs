@@ -2,6 +2,7 @@
 //! with a thread of its own when it is stuck, in a worker that does nothing else.
 
 mod class;
+mod lifetime;
 mod list;
 pub mod metrics;
 pub(crate) mod nfs;
@@ -14,9 +15,10 @@ use std::time::Duration;
 
 use crate::settings::Kind;
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
+pub use lifetime::is_submount;
 use list::List;
 use metrics::METRICS;
-use probe::{Key, Probe, SharedDurations, SharedInFlight};
+use probe::{Key, Probe, SharedInFlight, SharedPast};
 use table::Filesystem;
 
 /// The mounts collector.
@@ -61,7 +63,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
             known: Vec::new(),
             above_limit: Arc::default(),
             probed: Vec::new(),
-            durations: BTreeMap::new(),
+            past: BTreeMap::new(),
             in_flight: Arc::default(),
         }),
         watcher: None,
@@ -75,7 +77,7 @@ struct Mounts {
     above_limit: Arc<Mutex<u64>>,
     /// Filesystems with a probe.
     probed: Vec<Key>,
-    durations: BTreeMap<Key, SharedDurations>,
+    past: BTreeMap<Key, SharedPast>,
     in_flight: SharedInFlight,
 }
 
@@ -109,13 +111,13 @@ impl Devices for Mounts {
         *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner) = above;
         let list = List::new(&self.env, &self.excluded, &self.above_limit);
         let mut devices: Vec<Box<dyn Device>> = vec![Box::new(list)];
-        let mut durations = BTreeMap::new();
-        for key in &self.probed {
-            let known = self.durations.get(key).cloned().unwrap_or_default();
-            durations.insert(key.clone(), Arc::clone(&known));
-            devices.push(Box::new(Probe::new(&self.env, key, known, &self.in_flight)));
+        let mut past = BTreeMap::new();
+        for found in self.known.iter().filter(|f| self.probed.contains(&f.key())) {
+            let known = self.past.get(&found.key()).cloned().unwrap_or_default();
+            past.insert(found.key(), Arc::clone(&known));
+            devices.push(Box::new(Probe::new(&self.env, found, known, &self.in_flight)));
         }
-        self.durations = durations;
+        self.past = past;
         Ok(devices)
     }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::metrics::{AVAILABLE, FREE, INODES, INODES_FREE, PROBE_DURATION, SIZE};
-use super::table;
+use super::metrics::{AVAILABLE, FREE, INODES, INODES_FREE, PROBE_AGE, PROBE_DURATION, SIZE};
+use super::table::{self, Filesystem};
 use crate::block::Histogram;
 use crate::sys::root;
 use crate::sys::statfs::{self, Figures};
@@ -19,7 +19,11 @@ pub(super) struct Probe {
     env: Env,
     subject: Subject,
     key: Key,
-    durations: SharedDurations,
+    /// The number of its mount.
+    mount: u32,
+    /// The least time between two probes: [`Lifetime::spacing`](super::lifetime::Lifetime::spacing).
+    spacing: Option<Duration>,
+    past: SharedPast,
     in_flight: SharedInFlight,
 }
 
@@ -49,33 +53,94 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What outlasts a scan: a new list of mounts sets no counter back.
-pub(super) type SharedDurations = Arc<Mutex<Durations>>;
+/// What outlasts a scan: a new list of mounts sets no counter back and probes nothing.
+pub(super) type SharedPast = Arc<Mutex<Past>>;
+
+/// The probes of a filesystem so far.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    durations: Durations,
+    last: Option<Last>,
+}
+
+/// Consecutive failures after which one stands: two probes later, as many as check `mount-unresponsive` sees of any other mount.
+const CONFIRMED: u32 = 3;
+
+/// The last probe that returned.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    mount: u32,
+    at: Instant,
+    answer: Result<Figures, Errno>,
+    /// Consecutive failures, this one included.
+    failures: u32,
+}
+
+impl Last {
+    fn stands(&self, now: Instant, spacing: Duration) -> bool {
+        let is_sure = self.answer.is_ok() || self.failures >= CONFIRMED;
+        is_sure && now.saturating_duration_since(self.at) < spacing
+    }
+}
 
 impl Probe {
-    pub(super) fn new(env: &Env, key: &Key, durations: SharedDurations, in_flight: &SharedInFlight) -> Self {
+    pub(super) fn new(env: &Env, of: &Filesystem, past: SharedPast, in_flight: &SharedInFlight) -> Self {
         Self {
             env: env.clone(),
-            subject: Subject::new(SubjectKind::Mount, table::name(&key.0)),
-            key: key.clone(),
-            durations,
+            subject: Subject::new(SubjectKind::Mount, table::name(&of.point)),
+            key: of.key(),
+            mount: of.mount,
+            spacing: of.lifetime.spacing(),
+            past,
             in_flight: Arc::clone(in_flight),
         }
     }
 
-    /// The figures, and how long they took, in seconds.
-    fn figures(&self) -> (Result<Figures, Error>, Option<f64>) {
+    /// The figures, and how old they are.
+    fn figures(&self) -> Result<(Figures, Duration), Error> {
         let _in_flight = InFlight::new(&self.in_flight, &self.key);
         let (point, _) = &self.key;
         if !self.env.is_live() {
-            return match recorded(&self.env, point) {
-                Ok((figures, took)) => (Ok(figures), took),
-                Err(error) => (Err(error), None),
-            };
+            // A recording changes with its steps.
+            let (figures, took) = recorded(&self.env, point)?;
+            if let Some(seconds) = took {
+                lock(&self.past).durations.add(seconds);
+            }
+            return Ok((figures, Duration::ZERO));
         }
-        let start = Instant::now();
-        let figures = statfs::figures(Path::new(point)).map_err(|errno| error(point, errno));
-        (figures, Some(start.elapsed().as_secs_f64()))
+        let (answer, age) = self.answer(Instant::now(), || statfs::figures(Path::new(point)));
+        Ok((answer.map_err(|errno| error(point, errno))?, age))
+    }
+
+    /// The answer of the last probe and its age, if another probe must not follow it yet; else that of a new one.
+    fn answer(
+        &self,
+        now: Instant,
+        ask: impl FnOnce() -> Result<Figures, Errno>,
+    ) -> (Result<Figures, Errno>, Duration) {
+        let last = lock(&self.past).last.filter(|last| last.mount == self.mount);
+        if let (Some(last), Some(spacing)) = (last, self.spacing)
+            && last.stands(now, spacing)
+        {
+            return (last.answer, now.saturating_duration_since(last.at));
+        }
+        // Not under the lock: it may never return.
+        let answer = ask();
+        let before = last.map_or(0, |last| last.failures);
+        let failures = if answer.is_ok() {
+            0
+        } else {
+            before.saturating_add(1)
+        };
+        let mut past = lock(&self.past);
+        past.durations.add(now.elapsed().as_secs_f64());
+        past.last = Some(Last {
+            mount: self.mount,
+            at: now,
+            answer,
+            failures,
+        });
+        (answer, Duration::ZERO)
     }
 }
 
@@ -89,13 +154,7 @@ impl Device for Probe {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
-        let (figures, took) = self.figures();
-        // Not while the probe ran, which may never return.
-        let mut durations = lock(&self.durations);
-        if let Some(seconds) = took {
-            durations.add(seconds);
-        }
-        let found = figures?;
+        let (found, age) = self.figures()?;
         let labels = [self.subject.name.as_str()];
         // A filesystem without a fixed number of inodes reports 0 of 0.
         let has_inodes = found.inodes > 0;
@@ -104,7 +163,10 @@ impl Device for Probe {
         out.u64(&AVAILABLE, &labels, found.available);
         out.maybe_u64(&INODES, &labels, has_inodes.then_some(found.inodes));
         out.maybe_u64(&INODES_FREE, &labels, has_inodes.then_some(found.inodes_free));
-        durations.show(&labels, out);
+        if self.spacing.is_some() {
+            out.f64(&PROBE_AGE, &labels, age.as_secs_f64());
+        }
+        lock(&self.past).durations.show(&labels, out);
         Ok(())
     }
 }
@@ -185,8 +247,82 @@ impl Durations {
 
 #[cfg(test)]
 mod tests {
+    use super::super::class::Class;
+    use super::super::lifetime::Lifetime;
     use super::*;
     use crate::Value;
+
+    const TIMEOUT: Duration = Duration::from_mins(5);
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    /// A probe of a mount with this number, of a filesystem with this past.
+    fn probe(mount: u32, lifetime: Lifetime, past: &SharedPast) -> Probe {
+        let of = Filesystem {
+            device: "0:52".to_owned(),
+            mount,
+            point: "/home/alice".to_owned(),
+            fstype: "nfs4".to_owned(),
+            source: "nas:/alice".to_owned(),
+            class: Class::Network,
+            is_read_only: false,
+            is_of_a_user: false,
+            lifetime,
+            is_visible: true,
+        };
+        Probe::new(&Env::default(), &of, Arc::clone(past), &SharedInFlight::default())
+    }
+
+    const GOOD: Result<Figures, Errno> = Ok(Figures {
+        size: 1000,
+        free: 600,
+        available: 500,
+        inodes: 0,
+        inodes_free: 0,
+    });
+
+    /// The minutes of these at which a mount is probed that is read each minute, with these answers.
+    fn probed_at(probe: &Probe, start: Instant, minutes: u32, answer: Result<Figures, Errno>) -> Vec<u32> {
+        let mut asked = Vec::new();
+        for minute in 0..minutes {
+            let (found, age) = probe.answer(start + MINUTE * minute, || {
+                asked.push(minute);
+                answer
+            });
+            assert_eq!(found, answer, "{minute}");
+            let last = asked.last().copied().unwrap_or_default();
+            assert_eq!(age, MINUTE * (minute - last), "{minute}");
+        }
+        asked
+    }
+
+    #[test]
+    fn a_mount_that_an_automounter_unmounts_is_probed_at_once_and_then_so_rarely_that_it_may_end() {
+        let start = Instant::now();
+        let past = SharedPast::default();
+        let idle = Lifetime::Idle(TIMEOUT);
+        assert_eq!(probed_at(&probe(31, idle, &past), start, 25, GOOD), [0, 10, 20]);
+        // A new list of mounts probes nothing, another mount at the same place is probed at once.
+        let later = start + MINUTE * 25;
+        assert!(probed_at(&probe(31, idle, &past), start + MINUTE * 20, 5, GOOD).is_empty());
+        assert_eq!(probed_at(&probe(32, idle, &past), later, 5, GOOD), [0]);
+        for lifetime in [Lifetime::Fixed, Lifetime::Submount] {
+            let asked = probed_at(&probe(31, lifetime, &SharedPast::default()), start, 5, GOOD);
+            assert_eq!(asked, [0, 1, 2, 3, 4], "{lifetime:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_of_a_rare_probe_is_confirmed_before_it_stands() {
+        let probe = probe(31, Lifetime::Idle(TIMEOUT), &SharedPast::default());
+        let start = Instant::now();
+        let stale = Err(Errno::ESTALE);
+        assert_eq!(probed_at(&probe, start, 24, stale), [0, 1, 2, 12, 22]);
+        // An answer ends the count.
+        let start = start + MINUTE * 32;
+        assert_eq!(probed_at(&probe, start, 1, GOOD), [0]);
+        assert_eq!(probed_at(&probe, start + TIMEOUT * 2, 5, stale), [0, 1, 2]);
+        assert_eq!(lock(&probe.past).durations.count, 9);
+    }
 
     #[test]
     fn the_buckets_are_cumulative() {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::class::{self, Class};
+use super::lifetime::Lifetime;
 use super::probe::Key;
-use crate::mountinfo;
+use crate::mountinfo::{self, Mount};
 use crate::text::printable;
 
 /// One filesystem.
@@ -12,6 +13,8 @@ use crate::text::printable;
 pub(super) struct Filesystem {
     /// Its device number: another filesystem at the same mount point has another one.
     pub(super) device: String,
+    /// The number of the mount under which it is probed: a later one at the same place may have another.
+    pub(super) mount: u32,
     /// The mount point under which it is probed.
     pub(super) point: String,
     /// Its type.
@@ -24,6 +27,8 @@ pub(super) struct Filesystem {
     pub(super) is_read_only: bool,
     /// Whether a user other than root may have mounted it.
     pub(super) is_of_a_user: bool,
+    /// How long the mount lasts that nothing uses.
+    pub(super) lifetime: Lifetime,
     /// Whether this process sees the same filesystem at that mount point.
     pub(super) is_visible: bool,
 }
@@ -51,7 +56,8 @@ pub(super) fn name(point: &str) -> String {
     printable(point.as_bytes(), MAX_NAME)
 }
 
-/// The filesystems of interest: the root, then parallel and network ones, those of users last, each in the order of mount points.
+/// The filesystems of interest: the root, then parallel, network and local ones; after these, mounts that end unused, and those of users;
+/// each in the order of mount points.
 /// `own` is the list of mounts of this process, which its sandbox may change.
 pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Filesystem> {
     let reachable = |text| mountinfo::reachable(mountinfo::mounts(text).collect());
@@ -59,6 +65,7 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         .into_iter()
         .map(|mount| (mount.point(), mount.device))
         .collect();
+    let all: BTreeMap<u32, Mount<'_>> = mountinfo::mounts(node).map(|mount| (mount.id, mount)).collect();
     let mut best: BTreeMap<&str, (bool, usize, Filesystem)> = BTreeMap::new();
     let node = reachable(node);
     let repeated = mountinfo::repeated_of_containers(&node);
@@ -79,6 +86,8 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         }
         let found = Filesystem {
             device: mount.device.to_owned(),
+            mount: mount.id,
+            lifetime: Lifetime::of(&mount, &all),
             is_visible: own.contains(&place),
             fstype: mount.fstype.to_owned(),
             source: mount.source(),
@@ -87,10 +96,11 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
             is_of_a_user: is_fuse && mount.option("user_id") != Some("0"),
             point: place.0,
         };
-        // The whole filesystem before a part that is bound elsewhere; then the shortest path.
+        // A mount that a probe does not keep; the whole filesystem before a part that is bound elsewhere; then the shortest path.
         let key = (mount.root() != "/", found.point.len(), found);
         let order = |(is_part, length, found): &(bool, usize, Filesystem)| {
-            (!found.is_visible, *is_part, *length, found.point.clone())
+            let ends = found.lifetime != Lifetime::Fixed;
+            (!found.is_visible, ends, *is_part, *length, found.point.clone())
         };
         let is_better = best
             .get(mount.device)
@@ -100,8 +110,9 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
         }
     }
     let mut all: Vec<Filesystem> = best.into_values().map(|(_, _, found)| found).collect();
-    // A user must not take a place from a filesystem of the node, and no other one that of the root.
-    let rank = |f: &Filesystem| (f.is_of_a_user, f.point != "/", f.class);
+    // A user must not take a place from a filesystem of the node, nor the homes that users enter one from local scratch.
+    let ends = |f: &Filesystem| f.lifetime != Lifetime::Fixed;
+    let rank = |f: &Filesystem| (f.is_of_a_user, ends(f), f.point != "/", f.class);
     all.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.point.cmp(&b.point)));
     all
 }
@@ -189,6 +200,25 @@ mod tests {
         let all = found(&format!("{mine}{shared}{XFS}\n{lustre}{roots}"));
         let points: Vec<&str> = all.iter().map(|(point, ..)| point.as_str()).collect();
         assert_eq!(points, ["/a22", "/lustre", "/scratch", "/a21"]);
+    }
+
+    #[test]
+    fn mounts_that_end_unused_come_after_local_ones_and_a_place_that_stays_is_preferred() {
+        let home = |n: usize| format!("{n} 30 0:{n} / /home/u{n} rw - nfs4 nas:/home/u{n} rw\n");
+        let homes: String = (100..120).map(home).collect();
+        let map = "30 1 0:30 / /home rw - autofs auto.home rw,fd=7,timeout=300,indirect\n";
+        let data = "40 1 0:40 / /data rw - nfs4 nas:/ rw\n41 40 0:41 / /data/vol1 rw - nfs4 nas:/vol1 rw\n";
+        let text = format!("{map}{homes}{data}{XFS}\n");
+        let points =
+            |text: &str| -> Vec<String> { found(text).into_iter().map(|(point, ..)| point).collect() };
+        assert_eq!(
+            points(&text)[..4],
+            ["/data", "/scratch", "/data/vol1", "/home/u100"]
+        );
+        let stays = format!("{text}50 1 0:105 / /projects/long/name rw - nfs4 nas:/home/u105 rw\n");
+        let points = points(&stays);
+        assert!(points.contains(&"/projects/long/name".to_owned()));
+        assert!(!points.contains(&"/home/u105".to_owned()));
     }
 
     #[test]

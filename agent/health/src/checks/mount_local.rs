@@ -11,6 +11,7 @@ use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading, USUAL};
 use crate::finding::{Finding, Remedy};
 use crate::judge::{Judge, evidence};
+use crate::reads::mounts::answer_age;
 
 /// The row.
 pub static READ_ONLY_CHECK: Check = Check {
@@ -144,7 +145,9 @@ fn full<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
                 check: &FULL_CHECK,
                 pace: &FULL_PACE,
                 detail,
-                at: judge.read_at(&sample),
+                at: judge
+                    .read_at(&sample)
+                    .saturating_sub(answer_age(judge.snapshot, at)),
                 evidence: evidence(&sample, &format!("at least {:.0}", FULL * whole)),
             };
             let reading = if is_full { Reading::Bad } else { Reading::Good };

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::SubjectKind;
-use collectors::mounts::metrics::INFO;
+use collectors::mounts::is_submount;
+use collectors::mounts::metrics::{INFO, PROBE_AGE};
 use model::snapshot::Snapshot;
 
 /// The server in a source: `nas` of `nas:/home` and of `//nas/home`. Sources of FUSE are any text of users.
@@ -14,6 +15,25 @@ pub(crate) fn server<'a>(fstype: &str, source: &'a str) -> Option<&'a str> {
         None => source.split_once(":/").map(|(server, _)| server),
     };
     name.filter(|name| !name.is_empty() && !fstype.starts_with("fuse"))
+}
+
+/// The mount points of submounts that the client of NFS itself made.
+pub(crate) fn submounts(snapshot: &Snapshot) -> BTreeSet<String> {
+    let of_nfs: Vec<_> = (snapshot.samples(&INFO))
+        .filter(|sample| sample.label("fstype").is_some_and(|kind| kind.starts_with("nfs")))
+        .filter_map(|sample| Some((sample.label("mountpoint")?, sample.label("source")?)))
+        .collect();
+    let is_below = |mount: &&(&str, &str)| of_nfs.iter().any(|above| is_submount(*above, **mount));
+    let found = of_nfs.iter().filter(is_below);
+    found.map(|(point, _)| (*point).to_owned()).collect()
+}
+
+/// How old the answer of a mount was when it was read: zero, unless its probes are rare.
+pub(crate) fn answer_age(snapshot: &Snapshot, point: &str) -> Duration {
+    let mut ages = snapshot.samples(&PROBE_AGE);
+    let age = ages.find(|sample| sample.label("mountpoint") == Some(point));
+    age.and_then(|sample| Duration::try_from_secs_f64(sample.as_f64()).ok())
+        .unwrap_or_default()
 }
 
 /// Whether each NFS mount of this server, as the kernel names it, has answered a probe that was read after `since` (since
@@ -34,7 +54,8 @@ pub(crate) fn answer(snapshot: &Snapshot, name: &str, since: Duration) -> bool {
         .flat_map(|c| c.devices.iter());
     let answered: BTreeSet<&str> = probes
         .filter(|d| d.subject.kind == SubjectKind::Mount)
-        .filter(|d| d.error.is_none() && d.late.is_none() && d.at > since)
+        .filter(|d| d.error.is_none() && d.late.is_none())
+        .filter(|d| d.at.saturating_sub(answer_age(snapshot, &d.subject.name)) > since)
         .map(|d| d.subject.name.as_str())
         .collect();
     !mounts.is_empty() && mounts.is_subset(&answered)

@@ -1,7 +1,7 @@
 //! Checks mount-unresponsive, mount-read-only and mount-full.
 
 use collectors::event::{EventBody, KernelLine};
-use collectors::mounts::metrics::{AVAILABLE, INFO, INODES, INODES_FREE, READ_ONLY, SIZE};
+use collectors::mounts::metrics::{AVAILABLE, INFO, INODES, INODES_FREE, PROBE_AGE, READ_ONLY, SIZE};
 use collectors::{Block, Subject, SubjectKind};
 
 use super::sim::*;
@@ -328,4 +328,47 @@ fn a_server_is_back_when_each_of_its_nfs_mounts_has_answered_since_the_line() {
         ["server fd00::7", "server unmounted"],
         "a mount says nothing about locks"
     );
+}
+
+/// Sets the age of the answer of the last mount.
+fn answered(sim: &mut Sim, point: &str, seconds: u32) {
+    let (_, _, probe) = sim.host.others.last_mut().unwrap();
+    let probe = probe.as_mut().unwrap();
+    probe.f64(&PROBE_AGE, &[point], f64::from(seconds));
+}
+
+/// A mount that an automounter unmounts is probed rarely, and its last answer is shown each minute.
+#[test]
+fn an_answer_from_before_the_line_does_not_show_that_the_server_is_back() {
+    let mut sim = Sim::new(Mode::Drain);
+    let show = |sim: &mut Sim, age| {
+        of_servers(sim, &[("/home/alice", "nas:/alice", None)]);
+        answered(sim, "/home/alice", age);
+    };
+    show(&mut sim, 0);
+    sim.pass(40);
+    let subject = Subject::new(SubjectKind::Server, "nas");
+    let row = "nfs-not-responding".to_owned();
+    sim.event_behind(90, EventBody::Kernel(KernelLine { row, subject }));
+    let is_open = |sim: &Sim| sim.engine.view().incidents.iter().any(|i| i.state == "open");
+    for age in [60, 120, 180] {
+        show(&mut sim, age);
+        sim.pass(60);
+        assert!(is_open(&sim), "{age}");
+    }
+    show(&mut sim, 0);
+    sim.pass(300);
+    assert!(!is_open(&sim), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_full_disk_that_is_rarely_probed_is_a_finding_after_6_probes() {
+    let mut sim = Sim::new(Mode::Drain);
+    for minute in 0..=50 {
+        assert_eq!(sim.incidents(), [""; 0], "minute {minute}");
+        disk(&mut sim, false, Ok((9, 500)));
+        answered(&mut sim, "/scratch", minute % 10 * 60);
+        minutes(&mut sim, 1);
+    }
+    assert_eq!(sim.incidents().len(), 1);
 }
