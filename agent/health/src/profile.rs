@@ -13,6 +13,7 @@ use crate::reads::equal;
 use crate::reads::gpu::{Gpu, gpus, whole};
 use crate::reads::host::Host;
 use crate::reads::known::Known;
+use crate::reads::mounts::submounts;
 use crate::reads::node::Node;
 use crate::reads::port::{Link, Port, number, ports};
 use crate::settings::{Expect, Rdma};
@@ -110,7 +111,7 @@ impl Profile {
                 rdma_ports: above_zero(up),
                 memory: number(node.memory.as_ref()),
                 cpus: number(node.cpus.as_ref()),
-                mounts: mounts(&node),
+                mounts: mounts(&node, snapshot),
                 modules: modules(&node),
             },
         }
@@ -136,13 +137,16 @@ fn labels(gpus: &[Gpu<'_>], label: &str) -> Vec<String> {
     values.unwrap_or_default().into_iter().collect()
 }
 
-/// Empty, if the mount table was not read to its end.
-fn mounts(node: &Node<'_>) -> Vec<String> {
+/// Empty, if the mount table was not read to its end. Without mounts that an access makes and that end unused, which other nodes of the
+/// kind do not have: those of an indirect map of an automounter, and submounts of the client of NFS.
+fn mounts(node: &Node<'_>, snapshot: &Snapshot) -> Vec<String> {
     let is_of_the_kind =
         |kind: &str, root: &str| SHARED.contains(&kind) || (LOCAL.contains(&kind) && root == "/");
+    let submounts = submounts(snapshot);
+    let stays = |point: &str| node.type_above(point) != Some("autofs") && !submounts.contains(point);
     let mounted = node
         .mounted()
-        .filter(|(point, kind, root)| *point != "/" && is_of_the_kind(kind, root));
+        .filter(|(point, kind, root)| *point != "/" && is_of_the_kind(kind, root) && stays(point));
     let points = mounted.map(|(point, ..)| point.to_owned());
     node.mounts.map_or_else(Vec::new, |_| points.collect())
 }

@@ -64,7 +64,7 @@ pub static MOUNTS: Check = Check {
     id: "mount-missing",
     fires_when: "A mount point of `health.expect.mounts` is not in the mount table.",
     clears_when: "3 consecutive readings, at least 100 s, with a filesystem mounted there, or without the entry.",
-    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Mount points where an automounter waits for an access.",
+    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Mount points where an automounter waits for an access, and those next below its folder (indirect map).",
     // A storage server that was down at boot leaves every node without its mount.
     scope: Scope::Shared,
     runbook: "docs/runbooks/mount-missing.md",
@@ -217,6 +217,8 @@ fn mounts(judge: &Judge<'_>) -> Vec<Answer> {
             // The filesystem is mounted at the next access, and unmounted when idle.
             (Some("autofs"), _) | (None, None) => Reading::Unknown,
             (Some(_), _) => Reading::Good,
+            // An indirect map mounts it below its own folder.
+            (None, Some(_)) if node.type_above(point) == Some("autofs") => Reading::Unknown,
             (None, Some(_)) => Reading::Bad,
         };
         Answer {

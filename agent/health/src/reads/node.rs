@@ -1,6 +1,7 @@
 //! The node as one machine, from the host collector's series: its memory, CPUs, modules and mounts.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use collectors::Metric;
 use collectors::host::metrics::{CPUS_ONLINE, MEMORY_TOTAL, MODULES_INFO, MOUNT_INFO, MOUNTS};
@@ -55,6 +56,13 @@ impl<'a> Node<'a> {
         let label = |sample: &Sample<'a>, name| sample.label(name).unwrap_or_default();
         let points = self.points.iter();
         points.map(move |(point, sample)| (*point, label(sample, "fs_type"), label(sample, "root")))
+    }
+
+    /// The filesystem type of the next mount above a path.
+    pub(crate) fn type_above(&self, path: &str) -> Option<&'a str> {
+        let mut folders = Path::new(path).ancestors().skip(1);
+        let above = folders.find_map(|folder| self.points.get(folder.to_str()?))?;
+        above.label("fs_type")
     }
 
     /// The series of one mount.

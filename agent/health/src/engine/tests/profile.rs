@@ -3,9 +3,13 @@
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
-use super::host::{Driven, Machine, Port};
+use collectors::mounts::metrics::INFO;
+use collectors::{Block, Subject};
+
+use super::host::{Driven, Machine, Port, snapshot};
 use super::sim::*;
-use crate::settings::{Expect, Settings};
+use crate::profile::Profile;
+use crate::settings::{Expect, Rdma, Settings};
 use crate::{Mode, OrderVerb};
 
 const TIB: u64 = 1 << 40;
@@ -232,6 +236,78 @@ fn an_automounter_mounts_when_someone_looks() {
     sim.host.machine.mounts[2].1 = "autofs";
     sim.pass(3600);
     assert!(open(&sim).is_empty());
+}
+
+/// A site lists the home of a service: an indirect map mounts it below its own folder at the first access.
+#[test]
+fn an_automounter_mounts_below_its_folder_when_someone_looks() {
+    for (above, finding) in [
+        ("autofs", None),
+        ("xfs", Some("mount-missing node: /home/svc not mounted")),
+    ] {
+        let mut sim = expecting();
+        sim.config.expect.mounts = vec!["/home/svc".to_owned()];
+        sim.host.machine.mounts = vec![("/", "xfs"), ("/home", above), ("/home/svc", "nfs4")];
+        sim.reload();
+        sim.pass(600);
+        assert_eq!(open(&sim), [""; 0], "{above}");
+        sim.host.machine.mounts.pop();
+        sim.pass(3600);
+        assert_eq!(open(&sim), Vec::from_iter(finding), "{above}");
+    }
+    // Mounted by it, and a folder below that one is not.
+    let mut sim = expecting();
+    sim.config.expect.mounts = vec!["/home/svc/data".to_owned()];
+    sim.host.machine.mounts = vec![("/", "xfs"), ("/home", "autofs"), ("/home/svc", "nfs4")];
+    sim.reload();
+    sim.pass(3600);
+    assert_eq!(open(&sim), ["mount-missing node: /home/svc/data not mounted"]);
+}
+
+/// The mounts of a profile of this node, with the sources of those of NFS.
+fn learned(mounts: Vec<(&'static str, &'static str)>, sources: &[(&str, &str)]) -> Vec<String> {
+    let mut sim = expecting();
+    sim.host.machine.mounts = mounts;
+    let mut list = Block::default();
+    for (point, source) in sources {
+        list.info(&INFO, &[point, "nfs4", source, "network"]);
+    }
+    sim.host.others = vec![("mounts", Subject::node(), Ok(list))];
+    let snapshot = snapshot(&sim.host, sim.now.boottime);
+    Profile::of(&snapshot, &Rdma::default()).expect.mounts
+}
+
+#[test]
+fn a_mount_that_an_automounter_made_is_not_learned() {
+    let mounts = vec![
+        ("/", "nfs4"),
+        ("/home", "autofs"),
+        ("/home/alice", "nfs4"),
+        ("/direct", "nfs4"),
+        ("/homes", "lustre"),
+    ];
+    assert_eq!(learned(mounts, &[]), ["/direct", "/homes"]);
+}
+
+#[test]
+fn a_submount_that_the_client_of_nfs_made_is_not_learned() {
+    let mounts = vec![
+        ("/", "nfs4"),
+        ("/data", "nfs4"),
+        ("/data/fixed", "nfs4"),
+        ("/data/vol1", "nfs4"),
+        ("/data/vol1/sub", "nfs4"),
+        ("/database", "nfs4"),
+    ];
+    let sources = [
+        ("/", "nas:/images/node"),
+        ("/data", "nas:/"),
+        ("/data/fixed", "nas:/export/fixed"),
+        ("/data/vol1", "nas:/vol1"),
+        ("/data/vol1/sub", "nas:/vol1/sub"),
+        ("/database", "nas:/base"),
+    ];
+    assert_eq!(learned(mounts, &sources), ["/data", "/data/fixed", "/database"]);
 }
 
 #[test]
