@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::SubjectKind;
-use collectors::mounts::is_submount;
 use collectors::mounts::metrics::{INFO, PROBE_AGE};
+use collectors::mounts::{SPEC, is_submount};
 use model::snapshot::Snapshot;
 
 /// The server in a source: `nas` of `nas:/home` and of `//nas/home`. Sources of FUSE are any text of users.
@@ -28,12 +28,14 @@ pub(crate) fn submounts(snapshot: &Snapshot) -> BTreeSet<String> {
     found.map(|(point, _)| (*point).to_owned()).collect()
 }
 
-/// How old the answer of a mount was when it was read: zero, unless its probes are rare.
+/// How old the answer of a mount may have been when it was read: zero if it was probed then. An old one is older by the longest reading,
+/// because the ends of readings vary, and none may seem newer than the one that has the probe.
 pub(crate) fn answer_age(snapshot: &Snapshot, point: &str) -> Duration {
     let mut ages = snapshot.samples(&PROBE_AGE);
     let age = ages.find(|sample| sample.label("mountpoint") == Some(point));
-    age.and_then(|sample| Duration::try_from_secs_f64(sample.as_f64()).ok())
-        .unwrap_or_default()
+    let age = age.and_then(|sample| Duration::try_from_secs_f64(sample.as_f64()).ok());
+    age.filter(|age| !age.is_zero())
+        .map_or(Duration::ZERO, |age| age + SPEC.deadline)
 }
 
 /// Whether each NFS mount of this server, as the kernel names it, has answered a probe that was read after `since` (since
