@@ -7,6 +7,7 @@ use collectors::{BootId, PciAddress, Subject, SubjectKind};
 use super::finding::{Clear, Finding, Joins, Need, Remedy};
 use super::id;
 use super::incident::{At, Incident, Seen, Status};
+use super::reads::gpu::all;
 use super::reads::host::{Host, Place};
 use model::scheduler::IncidentId;
 
@@ -282,22 +283,29 @@ impl Book {
     }
 
     /// A snapshot of a later boot: ends findings that a reboot clears, if their subject is healthy and their needs are
-    /// met.
+    /// met. Marks those that it leaves standing, unless a reading that may end one is still unknown (`None`).
     pub(super) fn rebooted(
         &mut self,
         boot: &BootId,
         host: &Host,
-        is_met: impl Fn(&Subject, Option<&PciAddress>, Need) -> bool,
+        is_met: impl Fn(&Subject, Option<&PciAddress>, Need) -> Option<bool>,
         wall: i64,
     ) -> bool {
+        let is_over = |incident: &Incident, seen: &Seen| {
+            let needs = seen.needs.iter();
+            let needs = needs.map(|need| is_met(&incident.subject, incident.pci.as_ref(), *need));
+            let ends = seen.clears.contains(&Clear::Reboot);
+            all(needs.chain([Some(ends), is_healthy(incident, seen, host)]))
+        };
+        for incident in self.incidents.iter_mut().filter(|i| i.status != Status::Cleared) {
+            let outlived = |seen: &Seen| seen.boot != *boot && is_over(incident, seen) == Some(false);
+            let outlived: Vec<bool> = incident.findings.iter().map(outlived).collect();
+            for (seen, outlived) in incident.findings.iter_mut().zip(outlived) {
+                seen.outlived_boot |= outlived;
+            }
+        }
         self.resolve(wall, |incident, seen| {
-            let ended = seen.boot != *boot
-                && seen.clears.contains(&Clear::Reboot)
-                && seen
-                    .needs
-                    .iter()
-                    .all(|need| is_met(&incident.subject, incident.pci.as_ref(), *need))
-                && is_healthy(incident, seen, host);
+            let ended = seen.boot != *boot && is_over(incident, seen) == Some(true);
             ended.then(|| Clear::Reboot.happened().to_owned())
         })
     }
@@ -366,14 +374,20 @@ impl Book {
     }
 }
 
-/// Whether the subject is healthy in this boot, as far as visible without the driver's library.
-fn is_healthy(incident: &Incident, seen: &Seen, host: &Host) -> bool {
+/// Whether the subject is healthy in this boot, as far as visible without the driver's library. `None`: not read. What no
+/// reading shows is not healthy.
+fn is_healthy(incident: &Incident, seen: &Seen, host: &Host) -> Option<bool> {
     match incident.subject.kind {
-        SubjectKind::Gpu => match incident.pci.as_ref().map(|p| host.place(p)) {
-            Some(Place::Present(answered)) => answered || !seen.clears.contains(&Clear::GpuPresent),
-            _ => false,
+        SubjectKind::Gpu => match host.place(incident.pci.as_ref()?) {
+            Place::Present(false) if seen.clears.contains(&Clear::GpuPresent) => None,
+            Place::Present(_) => Some(true),
+            Place::Silent | Place::Gone => Some(false),
+            Place::Reassigned | Place::Unknown => None,
         },
-        SubjectKind::MemoryController => host.uncorrected.get(&incident.subject.name) == Some(&0),
-        _ => false,
+        SubjectKind::MemoryController => {
+            let errors = host.uncorrected.get(&incident.subject.name)?;
+            Some(*errors == 0)
+        }
+        _ => Some(false),
     }
 }

@@ -110,12 +110,53 @@ struct Streak {
     lasts: Option<Duration>,
 }
 
+/// What the readings since the start say about a bad condition. Without one that could be read, there is none of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Latest {
+    /// The last one was good.
+    Good,
+    /// The last one was bad.
+    Bad {
+        /// The first bad reading since the last good one, as time since boot.
+        since: Duration,
+        /// The last one.
+        last: Duration,
+        /// Their number.
+        readings: u32,
+        /// They would have made a new finding.
+        is_enough: bool,
+    },
+}
+
+impl Latest {
+    /// The state after one more bad reading, made at `at`.
+    fn after(before: Option<Self>, at: Duration, pace: &Pace) -> Self {
+        let (since, last, before) = match before {
+            Some(Self::Bad {
+                since,
+                last,
+                readings,
+                ..
+            }) => (since, last, readings),
+            Some(Self::Good) | None => (at, at, 0),
+        };
+        // The same reading in two snapshots counts once.
+        let readings = before.saturating_add(u32::from(before == 0 || at > last));
+        Self::Bad {
+            since,
+            last: at,
+            readings,
+            is_enough: readings >= pace.bad && at.saturating_sub(since) >= pace.bad_span,
+        }
+    }
+}
+
 /// Consecutive readings that contradict the current state.
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
     running: BTreeMap<String, Streak>,
-    /// The time of the last bad reading of each bad condition, since boot.
-    confirmed: BTreeMap<String, Duration>,
+    /// The latest readings of each bad condition.
+    latest: BTreeMap<String, Latest>,
     round: u64,
     /// How long bad readings of the current check count while later ones are unknown.
     bridged: Option<Duration>,
@@ -129,12 +170,20 @@ impl Streaks {
 
     /// The time since boot of the last bad reading of the bad condition `key`.
     pub(super) fn bad_at(&self, key: &str) -> Option<Duration> {
-        self.confirmed.get(key).copied()
+        match self.latest(key)? {
+            Latest::Good => None,
+            Latest::Bad { last, .. } => Some(last),
+        }
+    }
+
+    /// What the readings since the start say about the bad condition `key`.
+    pub(super) fn latest(&self, key: &str) -> Option<Latest> {
+        self.latest.get(key).copied()
     }
 
     /// Restarts the count of the condition `key`.
     pub(super) fn forget(&mut self, key: &str) {
-        self.confirmed.remove(key);
+        self.latest.remove(key);
         self.running.remove(key);
     }
 
@@ -172,10 +221,14 @@ impl Streaks {
         let is_bad = bad.contains(key);
         match judged.reading {
             Reading::Bad if is_bad => {
-                self.confirmed.insert(key.to_owned(), judged.at);
+                let latest = Latest::after(self.latest(key), judged.at, judged.pace);
+                self.latest.insert(key.to_owned(), latest);
+            }
+            Reading::Good if is_bad => {
+                self.latest.insert(key.to_owned(), Latest::Good);
             }
             Reading::Good => {
-                self.confirmed.remove(key);
+                self.latest.remove(key);
             }
             Reading::Bad | Reading::Unknown => {}
         }
@@ -227,10 +280,17 @@ impl Streaks {
             match turn {
                 Turn::Bad(_) => {
                     bad.insert(key.to_owned());
-                    self.confirmed.insert(key.to_owned(), judged.at);
+                    let latest = Latest::Bad {
+                        since: judged.at.saturating_sub(run.span),
+                        last: judged.at,
+                        readings: run.readings,
+                        is_enough: true,
+                    };
+                    self.latest.insert(key.to_owned(), latest);
                 }
                 Turn::Good(_) => {
                     bad.remove(key);
+                    self.latest.remove(key);
                 }
             }
         }

@@ -80,8 +80,10 @@ pub(super) struct Want {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub now: Now,
-    /// The first open incident that requires a drain.
+    /// The first open incident that requires a drain, and whose evidence counts now.
     pub want: Option<Want>,
+    /// An open incident requires a drain, whether its evidence counts now or later.
+    pub required: bool,
     /// An incident behind the own drain is still open, whatever it requires now.
     pub held: bool,
     /// An incident is overridden.
@@ -401,7 +403,9 @@ impl Drain {
                     .flatten(),
                 None => {
                     let obeyed = self.state == State::Overridden && facts.overridden;
-                    if !obeyed && self.state != State::None {
+                    // Its turn among the nodes of the cluster stays.
+                    let waits = self.state == State::Held && facts.required;
+                    if !(obeyed || waits) && self.state != State::None {
                         self.forget(State::None, "", now);
                     }
                     None
@@ -413,7 +417,7 @@ impl Drain {
             }
             // Only a reading of the node changes these states.
             State::Withheld | State::Foreign | State::Unproven => {
-                if facts.want.is_none() && !self.taken {
+                if facts.want.is_none() && !facts.required && !self.taken {
                     self.forget(State::None, "", now);
                 }
                 None

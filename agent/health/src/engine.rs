@@ -3,6 +3,7 @@
 
 mod audit;
 mod effects;
+mod evidence;
 mod inputs;
 mod judging;
 mod mirroring;
@@ -20,7 +21,7 @@ pub use super::record::RestoreError;
 use super::book::{Book, Frame, Taken};
 use super::checks::{self, Said, Watches};
 use super::condition::Streaks;
-use super::drain::{Facts, State as DrainState, Want, maintenance};
+use super::drain::{Facts, State as DrainState, Want};
 use super::finding::{Clear, Finding};
 use super::incident::{At, Incident, Seen, Status};
 use super::keep::Quiet;
@@ -362,21 +363,19 @@ impl Engine {
         Frame { at, settle }
     }
 
-    /// Whether an incident requires its act now. After an operator's lift, only what [`Incident::wants_after_lift`]
-    /// allows requires one.
+    /// Whether an incident requires its act. What it requires holds a drain that stands.
     fn requires(&self, incident: &Incident, mode: Mode) -> bool {
-        let read_at = |key: &str| self.streaks.bad_at(key).map(millis);
-        self.policy.mode_of(incident) == Some(mode)
-            && (mode != Mode::Drain
-                || incident.standing().any(|seen| {
-                    self.policy.of(seen) == mode && incident.wants_after_lift(seen, &self.boot, read_at)
-                }))
+        match mode {
+            Mode::Drain => self.causes(incident).next().is_some(),
+            _ => self.policy.mode_of(incident) == Some(mode),
+        }
     }
 
-    /// The open incidents that require exactly this mode.
+    /// The open incidents that require exactly this mode, and whose evidence counts now.
     fn due(&self, mode: Mode) -> impl Iterator<Item = &Incident> {
+        let counts = |i: &Incident| self.is_judged(i) && self.causes(i).any(|seen| self.is_confirmed(seen));
         let open = self.book.open().filter(move |i| self.requires(i, mode));
-        open.filter(move |i| mode != Mode::Drain || self.is_judged(i))
+        open.filter(move |i| mode != Mode::Drain || counts(i))
     }
 
     /// The first incident that is due, or the one whose turn it is.
@@ -415,7 +414,8 @@ impl Engine {
         self.wanted(Mode::Comment).or_else(|| {
             // Without the cause and the turn, which change: each text is a write.
             self.state.drain.held.filter(|by| *by != HeldBy::Pause)?;
-            let incident = self.due(Mode::Drain).next()?;
+            let mut open = self.book.open();
+            let incident = open.find(|i| self.requires(i, Mode::Drain))?;
             Some(Want {
                 incident: incident.id.clone(),
                 reason: reason(incident, " held by the limit on drains")?,
@@ -438,35 +438,11 @@ impl Engine {
                 .any(|seen| self.policy.of(seen) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh))
     }
 
-    /// Whether evidence of a maintenance that ended was judged again: after a reboot, reset or reload of the driver, the
-    /// readings first show what is left of it.
-    fn is_judged(&self, incident: &Incident) -> bool {
-        let Some(ended) = self.state.drain.maintenance_ended() else {
-            return true;
-        };
-        let since = self.now.boottime.saturating_sub(ended);
-        let is_new = |seen: &Seen| match &seen.key {
-            Some(key) => self
-                .streaks
-                .bad_at(key)
-                .is_some_and(|at| at > ended.saturating_sub(FRESH)),
-            None => seen.is_after(&self.boot, millis(ended)),
-        };
-        let is_read = |seen: &Seen| {
-            seen.boot == self.boot
-                || self
-                    .log
-                    .known_for(self.policy.site.settings.settle, self.now.boottime)
-        };
-        since >= maintenance::JUDGED_AT_MOST
-            || incident.standing().any(is_new)
-            || (since >= maintenance::JUDGED && incident.standing().all(is_read))
-    }
-
     fn facts(&self) -> Facts {
         Facts {
             now: self.now,
             want: self.wanted(Mode::Drain),
+            required: self.book.open().any(|i| self.requires(i, Mode::Drain)),
             held: self.book.open().any(|i| i.behind),
             overridden: self.book.any_lifted(),
             undrain: self.policy.site.settings.scheduler.undrain,
@@ -492,13 +468,14 @@ impl Engine {
 
     /// The current verdict.
     fn verdict(&self) -> Verdict {
-        let counts = |i: &&Incident| i.standing().any(|seen| self.policy.own_of(seen) == Mode::Drain);
-        let (health, text) = match self.book.open().find(counts) {
+        let counts = |seen: &Seen| self.policy.own_of(seen) == Mode::Drain && self.is_confirmed(seen);
+        let (health, text) = match self.book.open().find(|i| i.standing().any(counts)) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
             None => match self
                 .sight
                 .unknown(self.now.boottime)
                 .or_else(|| self.declared_well())
+                .or_else(|| self.unconfirmed())
             {
                 Some(why) => {
                     let open = show::open(self.book.open());

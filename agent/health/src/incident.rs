@@ -109,6 +109,9 @@ pub struct Seen {
     /// At most a comment, whatever the mode of its check.
     #[serde(default, rename = "unproven")]
     pub comments_only: bool,
+    /// In a later boot than its own, the log and the readings left it standing.
+    #[serde(skip)]
+    pub outlived_boot: bool,
 }
 
 const fn unknown() -> bool {
@@ -145,6 +148,7 @@ impl Seen {
             jobs: finding.jobs,
             others,
             comments_only: finding.comments_only,
+            outlived_boot: false,
         }
     }
 

@@ -11,9 +11,9 @@ pub const FILE: &str = "verdict";
 pub enum Health {
     /// All required sources were read, and no incident requires a drain.
     Healthy,
-    /// An incident is open whose check drains the node, or would without `health.mode`.
+    /// An incident is open whose check drains the node, or would without `health.mode`. The latest readings confirm it.
     Unhealthy,
-    /// A required source is unreadable.
+    /// A required source is unreadable, or the latest readings do not confirm such an incident.
     Unknown,
 }
 

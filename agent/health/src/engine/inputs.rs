@@ -6,7 +6,7 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 use super::Engine;
 use crate::Input;
 use crate::checks::Heard;
-use crate::reads::gpu::{Gpu, gpus};
+use crate::reads::gpu::{Gpu, all, gpus};
 use crate::reads::gpu_part::parts;
 use crate::reads::group::groups;
 use crate::reads::host::Host;
@@ -238,11 +238,13 @@ impl Engine {
         // The same fault may have occurred in the new boot: first read its log, and wait for the fault to appear.
         if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.site.settings.settle, now) {
             let met = |subject: &Subject, pci: Option<&PciAddress>, need| {
-                let is_up = |g: &Gpu<'_>| g.is_up() == Some(true);
                 match gpus.iter().find(|g| g.label == subject.name) {
-                    Some(gpu) => is_up(gpu) && gpu.shows(need),
+                    Some(gpu) => gpu.is_up().and_then(|is_up| all([Some(is_up), gpu.is_met(need)])),
                     // Another GPU stands in its place.
-                    None => pci.is_some() && gpus.iter().any(|g| is_up(g) && g.pci.as_ref() == pci),
+                    None => {
+                        let is_there = |g: &Gpu<'_>| g.is_up() == Some(true) && g.pci.as_ref() == pci;
+                        (pci.is_some() && gpus.iter().any(is_there)).then_some(true)
+                    }
                 }
             };
             self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);

@@ -10,6 +10,7 @@ mod clearing;
 mod collector_silent;
 mod custom_check;
 mod driver;
+mod evidence;
 mod faults;
 mod findings;
 mod gpfs;

@@ -75,19 +75,28 @@ impl<'a> Gpu<'a> {
         self.value(&m::UTILIZATION).is_some_and(|busy| busy >= 0.5)
     }
 
-    /// Whether its readings show that a need is met. A flag that such a GPU does not have is met.
+    /// Whether its readings show that a need is met.
     pub fn shows(&self, need: Need) -> bool {
-        let is_clear = |flag, lacks: bool| self.value(flag).map_or(lacks, |flag| flag == 0.0);
+        self.is_met(need) == Some(true)
+    }
+
+    /// Whether a need is met. `None`: not read. A flag that such a GPU does not have is met.
+    pub fn is_met(&self, need: Need) -> Option<bool> {
+        let is_clear = |flag, lacks: bool| {
+            let read = self.value(flag).map(|flag| flag == 0.0);
+            read.or_else(|| lacks.then_some(true))
+        };
         let (is_old, lacks_remaps) = (self.remaps_no_rows(), self.lacks_remaps());
         match need {
-            Need::RemapPending => {
-                is_clear(&m::ROW_REMAP_PENDING, lacks_remaps) && is_clear(&m::RETIRED_PAGES_PENDING, true)
-            }
+            Need::RemapPending => all([
+                is_clear(&m::ROW_REMAP_PENDING, lacks_remaps),
+                is_clear(&m::RETIRED_PAGES_PENDING, true),
+            ]),
             Need::RemapFailure => is_clear(&m::ROW_REMAP_FAILURE, lacks_remaps),
             Need::SramThreshold => is_clear(&m::ECC_SRAM_THRESHOLD, is_old),
-            Need::LinksActive => self.links.is_some_and(|links| links.is_whole()),
-            // The intended state is unknown.
-            Need::LinksAsIntended => false,
+            Need::LinksActive => self.links.map(|links| links.is_whole()),
+            // The intended state is unknown, and no reading shows it.
+            Need::LinksAsIntended => Some(false),
         }
     }
 }
@@ -150,6 +159,16 @@ pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
         gpu.order.sort_unstable();
     }
     gpus
+}
+
+/// Whether all of it is so: one that is not decides, then one that is unknown (`None`).
+pub fn all(facts: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
+    let both = |one: Option<bool>, other: Option<bool>| match (one, other) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (None, _) | (_, None) => None,
+        (Some(true), Some(true)) => Some(true),
+    };
+    facts.into_iter().fold(Some(true), both)
 }
 
 /// The value as a whole number, if it is one.
