@@ -233,6 +233,28 @@ proptest! {
         prop_assert!(sim.slurm.is_drained(), "{:?}", sim.engine.view().drain);
     }
 
+    /// A reboot that repairs everything, on a node that may be drained: nothing drains for what was before it.
+    #[test]
+    fn what_a_reboot_repaired_drains_nothing(story in prop::collection::vec(happens(), 1..40)) {
+        let mut sim = watched(Mode::Drain);
+        // Whether these two are repaired, only the driver's library shows.
+        for happens in story.iter().filter(|h| !matches!(h, Happens::Xid(48 | 74))) {
+            apply(&mut sim, happens);
+        }
+        sim.die_before = None;
+        sim.config.mode = Mode::Drain;
+        sim.slurm.trouble.clear();
+        sim.slurm.flags.clear();
+        sim.slurm.base = Base::Idle;
+        (sim.slurm.here, sim.slurm.readable, sim.slurm.proven) = (true, true, true);
+        (sim.host.readable, sim.host.kernel_log, sim.host.edac) = (true, true, Some(0));
+        sim.set_gpu(GPU, "nvidia", Some(true));
+        let drains = sim.slurm.drains;
+        sim.reboot();
+        sim.pass(1200);
+        prop_assert_eq!(sim.slurm.drains, drains, "{:?}", sim.engine.view().incidents);
+    }
+
     /// When everything works again, a repaired node ends up undrained, and an open fault ends up drained.
     #[test]
     fn it_settles(story in prop::collection::vec(happens(), 1..40)) {
