@@ -41,13 +41,8 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     })
 }
 
-fn why<'g>(gpu: &'g Gpu<'_>) -> &'g str {
-    let info = gpu.one(&m::UNAVAILABLE_INFO);
-    info.and_then(|i| i.label("reason")).unwrap_or("unknown")
-}
-
 fn reading(gpu: &Gpu<'_>) -> Reading {
-    match (gpu.is_up(), why(gpu)) {
+    match (gpu.is_up(), gpu.why_down()) {
         (Some(true), _) => Reading::Good,
         // The GPU's state is unknown without driver or permission, and while a diagnostic uses it.
         (Some(false), "no_driver" | "no_permission" | "unknown" | "timeout" | "busy") | (None, _) => {
@@ -58,7 +53,7 @@ fn reading(gpu: &Gpu<'_>) -> Reading {
 }
 
 fn finding(gpu: &Gpu<'_>) -> Finding {
-    let why = why(gpu);
+    let why = gpu.why_down();
     Finding {
         detail: format!("down: {why}"),
         remedy: match why {

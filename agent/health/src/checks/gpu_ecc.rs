@@ -18,7 +18,7 @@ pub static UNCORRECTED: Check = Check {
     subject: SubjectKind::Gpu,
     fires_when: "The volatile count of uncorrected ECC errors of a GPU increases between two readings.",
     lasting: "immediately",
-    clears_when: "3 consecutive readings, at least 60 s, with a count of 0: after a GPU reset, a driver reload or a reboot. With persistence mode off: a count of 0 at least 24 h after the last error, or after a reboot.",
+    clears_when: "3 consecutive readings, at least 60 s, with a count of 0: after a GPU reset, a driver reload, a reboot or cleared counts. With persistence mode off: a count of 0 at least 24 h after the last error, or after a reboot.",
     ignored_when: "Errors counted before the first reading.",
     scope: Scope::Node,
     // A contained error ends one program; for others an Xid or the driver's verdict drains.
@@ -94,7 +94,7 @@ impl Watch for Uncorrected {
             let forgets = gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) && is_recent;
             let reading = match (grown, count) {
                 (1.., _) => Reading::Bad,
-                // Only a reset, a reboot or a driver that releases an idle GPU sets the count to 0.
+                // A reset, a reboot, a person (`nvidia-smi -p 0`) or a driver that releases an idle GPU sets it to 0.
                 (0, 0) if !forgets => Reading::Good,
                 // The errors may be old, or the driver may have dropped the count.
                 (0, _) => Reading::Unknown,

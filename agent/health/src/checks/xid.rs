@@ -179,8 +179,21 @@ impl Watch for State {
     fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
         let mut said = Vec::new();
         for gpu in judge.gpus {
+            let read = Now {
+                boottime: gpu.at,
+                ..judge.now
+            };
+            if gpu.is_lost() {
+                self.resets.lost(&gpu.label, read);
+            }
+            if gpu.is_up() != Some(true) {
+                continue;
+            }
+            // Without persistence mode the driver releases an unused GPU and drops its counters.
+            let is_kept = gpu.value(&m::PERSISTENCE_MODE) != Some(0.0);
+            let reset = is_kept.then(|| self.resets.take(&gpu.label, counters(gpu), read));
             // A driver that still requests an action was not given it.
-            if gpu.is_up() != Some(true) || gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
+            if gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
                 continue;
             }
             let mut remedied = |by, before| {
@@ -194,15 +207,7 @@ impl Watch for State {
             if let Some(before) = self.declared.before(&gpu.label, gpu.at) {
                 remedied(Clear::VerdictNone, before);
             }
-            // Without persistence mode the driver releases an unused GPU and drops its counters.
-            if gpu.value(&m::PERSISTENCE_MODE) == Some(0.0) {
-                continue;
-            }
-            let read = Now {
-                boottime: gpu.at,
-                ..judge.now
-            };
-            if let Some(before) = self.resets.take(&gpu.label, counters(gpu), read) {
+            if let Some(before) = reset.flatten() {
                 remedied(Clear::GpuReset, before);
             }
         }

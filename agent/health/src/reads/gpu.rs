@@ -70,6 +70,18 @@ impl<'a> Gpu<'a> {
         self.value(&m::UP).map(|up| up > 0.0)
     }
 
+    /// Why its driver does not respond for it, in the word of its series.
+    pub fn why_down(&self) -> &str {
+        let info = self.one(&m::UNAVAILABLE_INFO);
+        info.and_then(|i| i.label("reason")).unwrap_or("unknown")
+    }
+
+    /// Whether its driver does not respond for it before it was reset (NVML_ERROR_GPU_IS_LOST and
+    /// NVML_ERROR_RESET_REQUIRED).
+    pub fn is_lost(&self) -> bool {
+        self.is_up() == Some(false) && matches!(self.why_down(), "lost" | "reset_required")
+    }
+
     /// Whether its utilization is at least 50 %.
     pub fn is_busy(&self) -> bool {
         self.value(&m::UTILIZATION).is_some_and(|busy| busy >= 0.5)

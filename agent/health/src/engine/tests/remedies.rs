@@ -1,5 +1,7 @@
 //! What ends an Xid: a reset, a reboot, and what the driver must show then.
 
+use std::time::Duration;
+
 use collectors::event::Recovery;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
@@ -190,5 +192,119 @@ fn what_the_driver_must_show_is_looked_for_after_its_verdict_and_after_a_reboot(
         sim.pass(60);
         assert_eq!(sim.incidents(), ["xid74 cleared"]);
         sim.clear_repaired();
+    }
+}
+
+/// Series of a GPU for which the driver asks for a reset (NVML field 230: 1), or for nothing (0).
+fn asking(action: u64, joules: u64) -> Vec<Series> {
+    let mut series = energy(joules);
+    series.push((&m::RECOVERY_ACTION, vec![], action));
+    series
+}
+
+fn unanswered(reason: &'static str) -> Vec<Series> {
+    vec![(&m::UP, vec![], 0), (&m::UNAVAILABLE_INFO, vec![reason], 1)]
+}
+
+/// Shows each of these for a minute.
+fn show_each(sim: &mut Sim, all: Vec<Vec<Series>>) {
+    for series in all {
+        show(sim, series);
+        sim.pass(60);
+    }
+}
+
+#[test]
+fn a_reset_that_the_driver_asked_for_ends_the_fault_behind_it() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show_each(&mut sim, vec![energy(5000)]);
+    sim.sleep_until(sim.now.boottime + Duration::from_secs(5));
+    sim.xid(119);
+    show_each(&mut sim, vec![asking(1, 6000), asking(1, 7000)]);
+    assert!(sim.says("xid119", false), "{:?}", sim.incidents());
+    // The action is taken back one minute after the counters fell.
+    show_each(&mut sim, vec![asking(1, 10), asking(0, 20)]);
+    assert!(sim.says("xid119", true), "{:?}", sim.incidents());
+    assert_eq!(sim.engine.view().ledger.last_xid(NAME), None);
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 1);
+    assert!(!sim.slurm.is_drained());
+}
+
+#[test]
+fn a_fault_after_a_reset_that_left_the_drivers_request_is_not_ended_by_it() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show_each(&mut sim, vec![energy(5000)]);
+    sim.xid(119);
+    show_each(&mut sim, vec![asking(1, 6000), asking(1, 10)]);
+    sim.xid(119);
+    show_each(&mut sim, vec![asking(1, 20), asking(0, 30), asking(0, 40)]);
+    assert!(sim.says("xid119", false), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_gpu_that_answers_again_after_it_had_to_be_reset_was_reset() {
+    for (reason, ended) in [
+        ("reset_required", true),
+        ("lost", true),
+        // It may have been reset before the fault, without an answer since.
+        ("timeout", false),
+        ("no_driver", false),
+    ] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        show_each(&mut sim, vec![energy(5000)]);
+        sim.sleep_until(sim.now.boottime + Duration::from_secs(5));
+        sim.xid(119);
+        show_each(&mut sim, vec![unanswered(reason), energy(10)]);
+        assert!(sim.says("xid119", ended), "{reason}: {:?}", sim.incidents());
+    }
+}
+
+/// The collector asks again for a GPU that it lost every 10 s (scan.rs), so it may show a state from before the reset.
+#[test]
+fn a_fault_while_a_gpu_is_lost_may_be_one_after_its_reset_and_stays() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show_each(&mut sim, vec![energy(5000)]);
+    sim.xid(119);
+    show(&mut sim, unanswered("reset_required"));
+    sim.pass(30);
+    sim.xid(119);
+    sim.pass(15);
+    show_each(&mut sim, vec![energy(10)]);
+    assert!(sim.says("xid119", false), "{:?}", sim.incidents());
+}
+
+#[test]
+fn cleared_error_counts_are_no_reset() {
+    let errors = |count| -> Series { (&m::ECC_ERRORS, vec!["corrected", "volatile"], count) };
+    let uncorrected = |count| -> Series { (&m::ECC_ERRORS, vec!["uncorrected", "volatile"], count) };
+    let gpu = |joules: Option<u64>, count| {
+        let mut series = joules.map(energy).unwrap_or_default();
+        series.extend([errors(count), uncorrected(0)]);
+        series
+    };
+    for (before, after, ended) in [
+        (vec![Some(5000)], vec![Some(6000), Some(7000)], false),
+        // Not readable for a while, before, in between and after.
+        (vec![Some(5000)], vec![None, None], false),
+        (
+            vec![Some(5000), None],
+            vec![None, None, Some(6000), Some(7000)],
+            false,
+        ),
+        (vec![None], vec![Some(6000), Some(7000)], false),
+        (vec![Some(5000)], vec![None, Some(10), Some(20)], true),
+        // A driver that never shows it.
+        (vec![None], vec![None, None], true),
+    ] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        let case = format!("{before:?} {after:?}");
+        show_each(
+            &mut sim,
+            before.into_iter().map(|joules| gpu(joules, 7)).collect(),
+        );
+        sim.xid(119);
+        show_each(&mut sim, after.into_iter().map(|joules| gpu(joules, 0)).collect());
+        assert!(sim.says("xid119", ended), "{case}: {:?}", sim.incidents());
     }
 }
