@@ -91,6 +91,9 @@ pub struct Register {
     /// Kinds of bits that mean a link fault from the third time within 24 h.
     #[serde(default)]
     pub repeated: Vec<Vec<u32>>,
+    /// The same, from the third time on one link.
+    #[serde(default, rename = "repeated-on-link")]
+    pub repeated_on_link: Vec<Vec<u32>>,
 }
 
 impl Register {
@@ -143,15 +146,22 @@ impl Row {
         self.registers.iter().any(|r| r.has(words, &r.serious))
     }
 
-    /// The kinds in these register words that count when repeated.
-    pub fn kinds(&self, words: &[u64]) -> Vec<String> {
+    /// The kinds in these register words that count when repeated. `link`: the line's, negative if the driver names none.
+    pub fn kinds(&self, words: &[u64], link: Option<i32>) -> Vec<String> {
+        let link = link.filter(|link| *link >= 0);
+        let link = link.map_or_else(|| "any".to_owned(), |link| link.to_string());
         let mut kinds = Vec::new();
         for register in &self.registers {
-            for (at, bits) in register.repeated.iter().enumerate() {
-                if register.has(words, bits) {
-                    kinds.push(format!("{}.{}.{at}", self.code, register.word));
-                }
-            }
+            let (code, word) = (self.code, register.word);
+            let mut add = |all: &[Vec<u32>], on: &str| {
+                let seen = all
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, bits)| register.has(words, bits));
+                kinds.extend(seen.map(|(at, _)| format!("{code}.{word}.{at}{on}")));
+            };
+            add(&register.repeated, "");
+            add(&register.repeated_on_link, &format!(" link {link}"));
         }
         kinds
     }

@@ -19,7 +19,8 @@ in jobs of several users or in a requeued job, the check `gpu-application-errors
 ([runbook](runbooks/gpu-application-errors.md)).
 
 The column `ends by` lists what ends the incident. nodewarden detects a GPU reset by the driver's verdict. It also detects
-one by counters that decrease (energy, volatile memory errors) while persistence mode is on. An operator can always end an
+one by counters that decrease while persistence mode is on: energy, or volatile memory errors where the driver shows no energy. Xid 74 counts
+errors that act only when repeated; they start again after `nodewarden clear`, a GPU reset or a reboot. An operator can always end an
 incident with `nodewarden clear`.
 
 | Xid | meaning | class | response | ends by | families |

@@ -86,7 +86,7 @@ pub struct Expected {
 /// The condition whose counts a person has reset.
 #[derive(Debug)]
 pub struct Forget<'a> {
-    /// The device in the condition's key.
+    /// The device in the condition's key. Empty: a finding without a condition.
     pub device: &'a str,
     /// The subject of the incident.
     pub subject: &'a Subject,

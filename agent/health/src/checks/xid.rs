@@ -15,7 +15,7 @@ use collectors::{Event, EventBody, Subject, SubjectKind};
 use model::derive::xid::gpu_label;
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Heard, Kept, May, Said, Scope, Version, Watch};
+use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
 use crate::Now;
 use crate::finding::{Clear, Finding, Joins, Need, Rank, Remedy};
 use crate::judge::Judge;
@@ -31,7 +31,7 @@ pub static CHECK: Check = Check {
     id: "xid",
     subject: SubjectKind::Gpu,
     fires_when: "The NVIDIA driver logs an Xid whose row in the Xid table, or whose recovery verdict, requires a drain.",
-    lasting: "immediately; register bits that count only when repeated: 3 times in 24 h",
+    lasting: "immediately; register bits that count only when repeated: 3 times in 24 h, ECC and parity bits on the same NVLink",
     clears_when: "The driver's verdict None, a GPU reset, or a reboot after which the GPU responds, as the Xid's row lists. Otherwise only `nodewarden clear`.",
     ignored_when: "Codes without a row. Lines older than 15 min or logged before the first start, unless the row allows confirmation and the GPU is off the bus.",
     scope: Scope::Node,
@@ -90,8 +90,8 @@ fn response(row: &Row, xid: &Xid, again: bool) -> Response {
 struct Stored {
     /// Unconfirmed lines from before the first start.
     pending: Pending,
-    /// Errors that count only when repeated.
-    repeats: Repeats,
+    /// Errors that count only when repeated. `repeats` of earlier versions named no link and no time since boot.
+    repeated: Repeats,
 }
 
 #[derive(Default)]
@@ -136,11 +136,10 @@ impl Watch for State {
             return Vec::new();
         }
         let mut again = false;
-        for kind in row.kinds(&xid.words) {
-            again |= self
-                .stored
-                .repeats
-                .add(&gpu, &kind, heard.count(), heard.now.wall);
+        let rebooted = matches!(row.action.remedy(), Remedy::ResetGpu | Remedy::Reboot);
+        for kind in row.kinds(&xid.words, xid.link) {
+            let repeated = &mut self.stored.repeated;
+            again |= repeated.add(&gpu, &kind, heard.count(), heard.now, rebooted);
         }
         let asked = response(row, &xid, again);
         if asked.drains() {
@@ -215,11 +214,20 @@ impl Watch for State {
     }
 
     fn renamed(&mut self, from: &str, to: &str) {
-        self.stored.repeats.rename(from, to);
+        self.stored.repeated.rename(from, to);
+    }
+
+    fn remedied(&mut self, subject: &Subject, until_ms: u64) -> bool {
+        self.stored.repeated.forget(&subject.name, until_ms)
     }
 
     fn rebooted(&mut self) {
         self.stored.pending.drop_of(None);
+        self.stored.repeated.rebooted();
+    }
+
+    fn forget(&mut self, of: &Forget<'_>) -> bool {
+        of.repaired && self.stored.repeated.forget(&of.subject.name, u64::MAX)
     }
 
     fn expire(&mut self, now: Duration) -> bool {

@@ -207,6 +207,19 @@ impl Engine {
                 self.streaks.forget(key);
             }
         }
+        // What a check counts of events has no condition.
+        let has_none = |of: &&String| known.conditions.iter().all(|(other, _)| other != *of);
+        for of in known.checks.iter().filter(has_none) {
+            let forget = Forget {
+                device: "",
+                subject: &known.subject,
+                repaired,
+            };
+            let own = self.checks.each().filter(|(check, _)| check.id == of);
+            for (_, watch) in own {
+                self.out.dirty |= watch.forget(&forget);
+            }
+        }
     }
 
     fn assume_bad(&mut self, key: &str) {

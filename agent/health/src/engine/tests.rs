@@ -32,6 +32,7 @@ mod mirror;
 mod modes;
 mod mounts;
 mod nvme;
+mod nvlinks;
 mod paused;
 mod pcie;
 mod people;

@@ -151,30 +151,37 @@ fn what_is_wrong_is_named_with_its_line() {
 fn the_registers_of_xid_74() {
     let table = table();
     let row = table.row(74).unwrap();
-    // Word, bits that act, and kinds that act when they come again: typed a second time, from NVIDIA's catalog.
+    // Word, bits that act, and kinds that act when they come again, on the GPU and on one link: typed a second time, from
+    // NVIDIA's catalog.
     type Bits = &'static [u32];
-    let want: [(usize, Bits, &[Bits]); 7] = [
-        (0, &[8, 9, 12, 16, 17, 24, 28, 21, 22], &[&[4, 5], &[27, 29]]),
-        (1, &[], &[]),
-        (2, &[13], &[&[0, 1, 2, 6], &[16, 19], &[17, 18]]),
-        (3, &[18], &[]),
-        (4, &[], &[&[18, 19, 21, 22, 24, 25, 27, 28]]),
-        (5, &[], &[]),
-        (6, &[], &[]),
+    let want: [(usize, Bits, &[Bits], &[Bits]); 7] = [
+        (0, &[8, 9, 12, 16, 17, 24, 28, 21, 22], &[&[27, 29]], &[&[4, 5]]),
+        (1, &[], &[], &[]),
+        (2, &[13], &[&[16, 19], &[17, 18]], &[&[0, 1, 2, 6]]),
+        (3, &[18], &[], &[]),
+        (4, &[], &[], &[&[18, 19, 21, 22, 24, 25, 27, 28]]),
+        (5, &[], &[], &[]),
+        (6, &[], &[], &[]),
     ];
-    for (word, serious, repeated) in want {
+    for (word, serious, of_gpu, of_link) in want {
         for bit in 0..64 {
             let mut words = vec![0; 7];
             words[word] = 1 << bit;
             assert_eq!(row.is_serious(&words), serious.contains(&bit), "{word} {bit}");
-            let kinds: Vec<String> = repeated
-                .iter()
-                .enumerate()
-                .filter(|(_, bits)| bits.contains(&bit))
-                .map(|(at, _)| format!("74.{word}.{at}"))
-                .collect();
-            assert_eq!(row.kinds(&words), kinds, "{word} {bit}");
+            for (link, on) in [
+                (None, " link any"),
+                (Some(-1), " link any"),
+                (Some(17), " link 17"),
+            ] {
+                let named = |repeated: &[Bits], on: &str| -> Vec<String> {
+                    let all = repeated.iter().enumerate();
+                    let seen = all.filter(|(_, bits)| bits.contains(&bit));
+                    seen.map(|(at, _)| format!("74.{word}.{at}{on}")).collect()
+                };
+                let kinds = [named(of_gpu, ""), named(of_link, on)].concat();
+                assert_eq!(row.kinds(&words, link), kinds, "{word} {bit}");
+            }
         }
     }
-    assert!(!row.is_serious(&[]) && row.kinds(&[1 << 1 | 1 << 20]).is_empty());
+    assert!(!row.is_serious(&[]) && row.kinds(&[1 << 1 | 1 << 20], Some(0)).is_empty());
 }

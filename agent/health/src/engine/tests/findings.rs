@@ -160,57 +160,6 @@ fn the_drivers_verdict_decides_on_154() {
     assert!(sim.incidents().is_empty());
 }
 
-fn nvlink(sim: &mut Sim, words: &[u64]) {
-    let mut xid = xid_of(74);
-    xid.words = words.to_vec();
-    sim.event(EventBody::Xid(xid));
-}
-
-#[test]
-fn an_nvlink_error_drains_by_its_registers() {
-    for (words, drains) in [
-        (&[][..], 1),
-        (&[1 << 16], 1),
-        (&[1 << 1 | 1 << 20], 0),
-        (&[1 << 0 | 1 << 23 | 1 << 30, 1 << 13], 0),
-        (&[1 << 4], 0),
-        (&[1 << 1 | 1 << 21], 1),
-        // An unlisted bit.
-        (&[1 << 31], 0),
-        (&[0, 0, 1 << 13], 1),
-        (&[0, 0, 1], 0),
-        (&[0, 0, 0, 1 << 16], 0),
-        (&[0, 0, 0, 1 << 18], 1),
-        (&[0, 0, 0, 0, 1 << 20], 0),
-    ] {
-        let mut sim = Sim::new(Mode::Drain);
-        nvlink(&mut sim, words);
-        assert_eq!(sim.slurm.drains, drains, "{words:x?}");
-    }
-}
-
-#[test]
-fn nvlink_errors_of_one_kind_drain_from_the_third_within_a_day() {
-    let mut sim = Sim::new(Mode::Drain);
-    for drains in [0, 0, 1] {
-        nvlink(&mut sim, &[1 << 4]);
-        sim.restart();
-        assert_eq!(sim.slurm.drains, drains, "more than twice, over restarts");
-    }
-    let mut sim = Sim::new(Mode::Drain);
-    // Other kinds and old ones do not count.
-    for words in [&[1 << 1][..], &[1 << 1], &[1 << 4], &[1 << 4], &[0, 0, 1]] {
-        nvlink(&mut sim, words);
-    }
-    sim.now.wall += 30 * 24 * 3600;
-    nvlink(&mut sim, &[1 << 4]);
-    nvlink(&mut sim, &[1 << 27]);
-    nvlink(&mut sim, &[1 << 5]);
-    assert_eq!(sim.slurm.drains, 0);
-    nvlink(&mut sim, &[1 << 5 | 1 << 29]);
-    assert_eq!(sim.slurm.drains, 1);
-}
-
 #[test]
 fn an_nvswitch_error_is_counted_only() {
     let mut sim = Sim::new(Mode::Drain);

@@ -1,0 +1,175 @@
+//! Xid 74: the registers of an NVLink error, and errors that count only when repeated.
+
+use collectors::EventBody;
+use collectors::event::Recovery;
+use collectors::nvidia::metrics as n;
+
+use super::gpus::{driven, energy, node, show, well};
+use super::sim::*;
+use crate::{Mode, OrderVerb};
+
+fn nvlink(sim: &mut Sim, words: &[u64]) {
+    nvlink_of(sim, None, words);
+}
+
+fn nvlink_of(sim: &mut Sim, link: Option<i32>, words: &[u64]) {
+    let mut xid = xid_of(74);
+    xid.link = link;
+    xid.words = words.to_vec();
+    sim.event(EventBody::Xid(xid));
+}
+
+#[test]
+fn an_nvlink_error_drains_by_its_registers() {
+    for (words, drains) in [
+        (&[][..], 1),
+        (&[1 << 16], 1),
+        (&[1 << 1 | 1 << 20], 0),
+        (&[1 << 0 | 1 << 23 | 1 << 30, 1 << 13], 0),
+        (&[1 << 4], 0),
+        (&[1 << 1 | 1 << 21], 1),
+        // An unlisted bit.
+        (&[1 << 31], 0),
+        (&[0, 0, 1 << 13], 1),
+        (&[0, 0, 1], 0),
+        (&[0, 0, 0, 1 << 16], 0),
+        (&[0, 0, 0, 1 << 18], 1),
+        (&[0, 0, 0, 0, 1 << 20], 0),
+    ] {
+        let mut sim = Sim::new(Mode::Drain);
+        nvlink(&mut sim, words);
+        assert_eq!(sim.slurm.drains, drains, "{words:x?}");
+    }
+}
+
+#[test]
+fn nvlink_errors_of_one_kind_drain_from_the_third_within_a_day() {
+    let mut sim = Sim::new(Mode::Drain);
+    for drains in [0, 0, 1] {
+        nvlink(&mut sim, &[1 << 4]);
+        sim.restart();
+        assert_eq!(sim.slurm.drains, drains, "more than twice, over restarts");
+    }
+    let mut sim = Sim::new(Mode::Drain);
+    // Other kinds and old ones do not count.
+    for words in [&[1 << 1][..], &[1 << 1], &[1 << 4], &[1 << 4], &[0, 0, 1]] {
+        nvlink(&mut sim, words);
+    }
+    sim.now.wall += 30 * 24 * 3600;
+    nvlink(&mut sim, &[1 << 4]);
+    nvlink(&mut sim, &[1 << 27]);
+    nvlink(&mut sim, &[1 << 5]);
+    assert_eq!(sim.slurm.drains, 0);
+    nvlink(&mut sim, &[1 << 5 | 1 << 29]);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+/// NVIDIA's catalog, WORKFLOW_NVLINK_ERR: "more than 2 times on the same link", and "repeatedly".
+#[test]
+fn ecc_errors_of_nvlinks_are_counted_per_link_and_unexpected_ones_per_gpu() {
+    for (words, drains) in [
+        (&[1 << 4][..], 0),
+        (&[0, 0, 1 << 6], 0),
+        (&[0, 0, 0, 0, 1 << 28], 0),
+        (&[1 << 27], 1),
+        (&[0, 0, 1 << 16], 1),
+        (&[0, 0, 1 << 17], 1),
+    ] {
+        let mut sim = Sim::new(Mode::Drain);
+        for link in [2, 5, 9] {
+            nvlink_of(&mut sim, Some(link), words);
+        }
+        assert_eq!(sim.slurm.drains, drains, "{words:x?}");
+        for _ in 0..2 {
+            nvlink_of(&mut sim, Some(5), words);
+        }
+        assert_eq!(sim.slurm.drains, 1, "{words:x?}");
+    }
+    // The driver names no link.
+    let mut sim = Sim::new(Mode::Drain);
+    for link in [None, Some(-1), Some(-1)] {
+        nvlink_of(&mut sim, link, &[1 << 4]);
+    }
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn a_remedy_of_a_repeated_error_starts_its_count_again() {
+    let error = |sim: &mut Sim| nvlink_of(sim, Some(12), &[1 << 4]);
+    let reads = |sim: &mut Sim, joules| {
+        let mut series = energy(joules);
+        series.extend([(&n::NVLINK_LINKS, vec![], 18), (&n::NVLINK_LINKS_UP, vec![], 18)]);
+        show(sim, series);
+        sim.pass(60);
+    };
+    for remedy in ["clear", "verdict", "reset", "reboot"] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        reads(&mut sim, 5000);
+        for _ in 0..3 {
+            error(&mut sim);
+        }
+        let id = sim.engine.view().incidents[0].id.clone();
+        match remedy {
+            "clear" => drop(sim.order(OrderVerb::Clear, &id).unwrap()),
+            "verdict" => sim.verdict_154(Recovery::None),
+            "reset" => reads(&mut sim, 10),
+            _ => sim.reboot(),
+        }
+        reads(&mut sim, 20);
+        assert_eq!(sim.incidents(), ["xid74 cleared"], "{remedy}");
+        if remedy != "clear" {
+            sim.clear_repaired();
+        }
+        assert!(!sim.slurm.is_drained(), "{remedy}");
+        for drains in [1, 1, 2] {
+            error(&mut sim);
+            sim.pass(15);
+            assert_eq!(sim.slurm.drains, drains, "{remedy}");
+        }
+    }
+}
+
+#[test]
+fn an_old_reset_forgets_no_later_repeated_error() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    for joules in [5000, 10] {
+        show(&mut sim, energy(joules));
+        sim.pass(60);
+    }
+    // The clock is set back behind the reset.
+    sim.now.wall -= 3600;
+    for drains in [0, 0, 1] {
+        nvlink_of(&mut sim, Some(12), &[1 << 4]);
+        sim.pass(60);
+        assert_eq!(sim.slurm.drains, drains);
+    }
+}
+
+#[test]
+fn a_reboot_forgets_repeated_errors_only_where_it_is_a_remedy() {
+    let row = "[[xid]]\ncode = 74\nmeaning = \"link\"\nclass = \"link\"\naction = \"drain-now\"\n\
+               registers = [{ word = 0, repeated = [[4]] }]\n";
+    let mut config = config(Mode::Drain);
+    config.xids = Some("/etc/nodewarden/xids.toml".into());
+    let mut sim = Sim::with(config, Some(row));
+    for drains in [0, 0, 1] {
+        nvlink_of(&mut sim, Some(12), &[1 << 4]);
+        sim.reboot();
+        assert_eq!(sim.slurm.drains, drains, "an operator decides on the repair");
+    }
+}
+
+#[test]
+fn a_record_with_repeated_errors_of_an_earlier_version_is_read() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.pass(20);
+    let mut old = sim.record();
+    let wall = sim.now.wall;
+    let times = serde_json::json!({format!("pci:{GPU}"): {"74.0.0": [wall, wall]}});
+    old["checks"]["xid"] = serde_json::json!({"pending": [], "repeats": times});
+    sim.set_record(&old);
+    sim.restart();
+    assert!(sim.engine.lost().is_empty(), "{:?}", sim.engine.lost());
+    nvlink_of(&mut sim, Some(12), &[1 << 4]);
+    assert_eq!(sim.slurm.drains, 0, "the earlier ones may be of other links");
+}
