@@ -1,11 +1,13 @@
 //! Blocked calls: shared code of the checks that report them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::sys::task::Task;
 use collectors::{Subject, SubjectKind};
+use serde::{Deserialize, Serialize};
 
-use super::Watch;
+use super::{Kept, Watch};
 use crate::condition::{Judged, Reading, USUAL};
 use crate::counts::Unchanged;
 use crate::finding::Finding;
@@ -22,7 +24,8 @@ pub(super) struct Rule {
     pub(super) is_blocked: fn(&Task) -> bool,
     /// How long the thread must stay in that state.
     pub(super) long: Duration,
-    /// Whether a device that is no longer listed ends the finding: it was renamed, or its driver released it.
+    /// Whether a device that is no longer listed ends the finding: it was renamed, or its driver released it. Otherwise
+    /// only if it had no name of its own, or was not listed in this boot: its thread ended with the earlier one.
     pub(super) ends_unlisted: bool,
     /// The finding, without its evidence.
     pub(super) finding: fn(Subject, &Task) -> Finding,
@@ -32,6 +35,33 @@ pub(super) struct Rule {
 pub(super) struct Blocked {
     rule: &'static Rule,
     places: Unchanged<String, (i32, String, String)>,
+    earlier: Earlier,
+}
+
+/// The bad conditions of earlier boots whose devices were not listed in this one.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Earlier {
+    /// They are all that are bad in the next snapshot.
+    rebooted: bool,
+    keys: BTreeSet<String>,
+}
+
+impl Earlier {
+    fn look(&mut self, judge: &Judge<'_>) {
+        if std::mem::take(&mut self.rebooted) {
+            self.keys = judge.bad.iter().cloned().collect();
+            judge.changed(!self.keys.is_empty());
+        }
+    }
+
+    /// Those that were judged are matters of this boot.
+    fn drop_judged(&mut self, judge: &Judge<'_>, judged: &[Judged<'_>]) {
+        let before = self.keys.len();
+        self.keys
+            .retain(|key| judge.bad.contains(key) && judged.iter().all(|j| j.key != *key));
+        judge.changed(self.keys.len() < before);
+    }
 }
 
 impl Blocked {
@@ -40,6 +70,7 @@ impl Blocked {
         Box::new(Self {
             rule,
             places: Unchanged::default(),
+            earlier: Earlier::default(),
         })
     }
 }
@@ -49,7 +80,8 @@ impl Watch for Blocked {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let rule = self.rule;
         let snapshot = judge.snapshot;
-        let mut judged = Vec::new();
+        let (mut judged, mut gone) = (Vec::new(), Vec::new());
+        self.earlier.look(judge);
         for collector in snapshot.collectors.iter().filter(|c| (rule.covers)(c)) {
             if matches!(collector.presence, Presence::NotHere | Presence::Unknown) {
                 continue;
@@ -59,16 +91,36 @@ impl Watch for Blocked {
                 let late = device.late.as_ref();
                 judged.push(self.one(judge, collector, device.subject.clone(), late, answered));
             }
-            if rule.ends_unlisted && collector.late.is_empty() && collector.presence == Presence::Open {
-                judged.extend(unlisted(judge, rule.id, collector));
+            if collector.late.is_empty() && collector.presence == Presence::Open {
+                gone.extend(unlisted(judge, rule.id, collector).into_iter().filter(|judged| {
+                    rule.ends_unlisted
+                        || self.earlier.keys.contains(&judged.key)
+                        || (is_unnamed(&judged.key) && collector.devices.iter().all(|d| d.late.is_none()))
+                }));
             }
             let subject = Subject::new(SubjectKind::Worker, collector.spec.name);
             let late = collector.late.iter().min_by_key(|l| l.since);
             let answered = collector.late.is_empty() && collector.presence == Presence::Open;
             judged.push(self.one(judge, collector, subject, late, answered));
         }
+        self.earlier.drop_judged(judge, &judged);
+        judged.extend(gone);
         judged
     }
+
+    fn rebooted(&mut self) {
+        self.earlier.rebooted = true;
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.earlier)
+    }
+}
+
+/// Whether the device had only a place when it was blocked (`pci:0000:3b:00.0`, `index:3`): its driver has named it since.
+fn is_unnamed(key: &str) -> bool {
+    let name = key.rsplit(' ').next().unwrap_or_default();
+    name.starts_with("pci:") || name.starts_with("index:")
 }
 
 impl Blocked {

@@ -15,7 +15,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     fires_when: "A thread is in uninterruptible sleep (state D) at the same place in the GPU driver for at least 300 s.",
     lasting: "2 consecutive readings, at least 10 s",
-    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds.",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds. After a reboot also without the GPU, if it was replaced.",
     ignored_when: "Threads that wait for storage, memory or cgroups, and threads without a visible wait channel.",
     scope: Scope::Node,
     may: May::Drain,
@@ -30,7 +30,7 @@ static RULE: Rule = Rule {
     is_blocked: blocked::sleeps_in_driver,
     // With unresponsive firmware every call waits for more than a minute before it fails.
     long: Duration::from_secs(300),
-    // An unlisted GPU has not responded.
+    // An unlisted GPU with a name has not responded.
     ends_unlisted: false,
     finding: |subject, _| Finding {
         detail: "driver blocked".to_owned(),

@@ -631,44 +631,6 @@ fn parts_whose_links_lead_nowhere_miss_none() {
     assert!(sim.incidents().is_empty());
 }
 
-#[test]
-fn a_driver_is_blocked_after_minutes_asleep_in_one_place_and_not_while_it_is_merely_late() {
-    // Each call returns and is followed by the next one, so that check reading-blocked has nothing to report.
-    let blocked = |sim: &mut Sim, state, wchan, seconds: u64| {
-        for _ in 0..seconds.div_ceil(200) {
-            let since = sim.now.boottime;
-            sim.host.driven[0].late = Some((state, wchan, since));
-            sim.pass(200);
-        }
-        sim.incidents()
-    };
-    let mut sim = node(Mode::Drain, vec![driven(well())]);
-    assert!(
-        blocked(&mut sim, 'R', "", 3600).is_empty(),
-        "a job that uses every core"
-    );
-    assert!(blocked(&mut sim, 'S', "futex", 3600).is_empty());
-    for place in ["proc_cgroup_show", "cgroup_kn_lock_live"] {
-        let found = blocked(&mut sim, 'D', place, 3600);
-        assert!(
-            found.is_empty(),
-            "{place}: which cgroup its processes are in is not the driver's to say"
-        );
-    }
-    for place in 0..20 {
-        let wchan = if place % 2 == 0 { "rm_lock" } else { "gsp_wait" };
-        assert!(blocked(&mut sim, 'D', wchan, 200).is_empty(), "it moves");
-    }
-    assert_eq!(
-        blocked(&mut sim, 'D', "os_acquire_rwlock", 400),
-        ["driver blocked open"]
-    );
-    assert_eq!(sim.slurm.drains, 1);
-    sim.host.driven[0].late = None;
-    sim.pass(300);
-    assert_eq!(sim.incidents(), ["driver blocked cleared"]);
-}
-
 pub(super) fn energy(joules: u64) -> Vec<Series> {
     vec![(&m::ENERGY, vec![], joules)]
 }
