@@ -22,7 +22,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     fires_when: "A GPU of `health.gpu_addresses` is not on the PCI bus or does not respond there. Or fewer GPUs are on the bus than `health.expect.gpus`. Fewer than Slurm's Gres lists: shown, never drains.",
     lasting: "2 consecutive readings, at least 10 s",
-    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected. Or at least 100 s, with the GPU no longer in the configuration.",
+    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected. Or at least 100 s, with the GPU no longer in the configuration. Gres: also if it no longer lists whole GPUs.",
     ignored_when: "GPUs bound to another driver (vfio-pci), and incomplete PCI listings. `health.expect.gpus`, if as many addresses are configured. The count of Gres, if it lists MIG instances, shards or MPS.",
     scope: Scope::Node,
     may: May::Drain,
@@ -192,10 +192,11 @@ fn split(gres: &str) -> impl Iterator<Item = &str> {
 
 /// The reading of the Gres count.
 pub fn count_reading(host: &Host, gres: Option<&str>) -> Reading {
-    match (gres.and_then(expected), host.gpus_there()) {
-        (Some(want), Some(have)) if have < want => Reading::Bad,
-        (Some(_), Some(_)) => Reading::Good,
-        _ => Reading::Unknown,
+    match (gres.map(expected), host.gpus_there()) {
+        (Some(Some(want)), Some(have)) if have < want => Reading::Bad,
+        (None, _) | (Some(Some(_)), None) => Reading::Unknown,
+        // Also if it was changed to one that counts no whole GPUs.
+        (Some(_), _) => Reading::Good,
     }
 }
 

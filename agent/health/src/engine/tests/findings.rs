@@ -380,3 +380,21 @@ fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 1);
 }
+
+#[test]
+fn a_gres_that_no_longer_counts_whole_gpus_ends_the_finding_about_it() {
+    for (gres, ended) in [("gpu:h100:4", false), ("gpu:1g.10gb:14", true), ("(null)", true)] {
+        let mut config = config(Mode::Observe);
+        config.scheduler.poll = Duration::from_secs(60);
+        let mut sim = Sim::with(config, None);
+        sim.slurm.gres = "gpu:h100:4".to_owned();
+        sim.pass(300);
+        assert_eq!(sim.incidents(), ["fewer GPUs on the PCI bus than Gres has open"]);
+        sim.slurm.gres = gres.to_owned();
+        sim.pass(900);
+        assert!(
+            sim.says("fewer GPUs on the PCI bus than Gres has", ended),
+            "{gres}"
+        );
+    }
+}
