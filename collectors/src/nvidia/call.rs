@@ -112,6 +112,11 @@ impl Caller {
         self.gone
     }
 
+    /// Whether the GPU answered a query of this reading and is available.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered && self.gone.is_none()
+    }
+
     /// Whether nothing was answered in this reading, for lack of a permission.
     pub(super) fn is_denied(&self) -> bool {
         self.is_denied && !self.answered

@@ -1,40 +1,25 @@
 //! Values read together by one call: nvmlDeviceGetFieldValues. Each value has its own return code; fields that a
 //! GPU does not offer are omitted from the next batch.
 
+mod batches;
 mod table;
 
 use super::call::{Caller, NvmlQuery};
 use super::nvlink::Links;
 use crate::gpu::metrics as m;
-use crate::sys::nvml::{Batch, Code, FieldValue, Handle, Library, Sram, Wanted};
+use crate::sys::nvml::{Code, FieldValue, Handle, Library, Sram, Wanted};
 use crate::{Block, Metric, Value};
+use batches::{BatchItem, Batches, FieldGroup};
 
 pub(super) use table::{Scale, counter, narrow_counter};
 
 /// All links of a GPU, for fields with a link scope.
 pub(super) const ALL_LINKS: u32 = u32::MAX;
 
-/// The query of the batch.
-const BATCH: NvmlQuery = ("GetFieldValues", 0);
-
-/// One value of the batch.
-#[derive(Debug)]
-struct BatchItem {
-    wanted: Wanted,
-    /// Its position in the batch; `None`: not offered.
-    place: Option<usize>,
-    /// Needed only if the item before it is not offered.
-    is_spare: bool,
-}
-
-/// The batch of one GPU.
+/// The fields of one GPU.
 pub(super) struct Fields {
-    items: Vec<BatchItem>,
-    batch: Batch,
+    batches: Batches,
     links: Links,
-    /// No field was removed yet.
-    fresh: bool,
-    answered: bool,
 }
 
 /// The ids of the fields that were renumbered in driver 580.82 (CUDA 13.0 Update 1): 251 to 255 became 269 to 273.
@@ -55,28 +40,22 @@ fn number(field: u32, driver: &str) -> u32 {
 impl Fields {
     pub(super) fn new(caller: &mut Caller, driver: &str, architecture: &str) -> Self {
         let links = Links::new(caller, architecture);
-        let rows = table::ROWS.iter().map(|row| {
-            let field = number(row.field, driver);
-            let scope = row.scope;
-            (Wanted { field, scope }, false)
+        let rows = table::ROWS.iter().map(|row| BatchItem {
+            wanted: Wanted {
+                field: number(row.field, driver),
+                scope: row.scope,
+            },
+            group: FieldGroup::Gpu,
+            is_spare: false,
         });
-        let links_wanted = links.wanted().into_iter().map(|w| (w.wanted, w.is_spare));
-        let wanted: Vec<(Wanted, bool)> = rows.chain(links_wanted).collect();
-        let batch = Batch::new(&wanted.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>());
-        let items = wanted
-            .into_iter()
-            .enumerate()
-            .map(|(at, (wanted, is_spare))| BatchItem {
-                wanted,
-                place: Some(at),
-                is_spare,
-            });
+        let links_wanted = links.wanted().into_iter().map(|w| BatchItem {
+            wanted: w.wanted,
+            group: FieldGroup::of_link(w.wanted.field),
+            is_spare: w.is_spare,
+        });
         Self {
-            items: items.collect(),
-            batch,
+            batches: Batches::new(rows.chain(links_wanted).collect()),
             links,
-            fresh: true,
-            answered: false,
         }
     }
 
@@ -86,69 +65,20 @@ impl Fields {
         self.links.go_on_from(before.links);
     }
 
-    /// Sends the query.
+    /// Sends the first query of a reading.
     pub(super) fn read(&mut self, caller: &mut Caller) {
-        if self.batch.is_empty() {
-            self.answered = false;
-            return;
-        }
-        let batch = &mut self.batch;
-        let answer = caller.ask(BATCH, |library, device| library.fields(device, batch));
-        self.answered = answer.is_some();
-        if !self.answered && caller.is_refused(BATCH) && self.items.len() > table::ROWS.len() {
-            // If the driver rejects a batch of this length, the links are omitted from the next reading on.
-            caller.retry(BATCH);
-            self.items.truncate(table::ROWS.len());
-            self.start_again();
-        }
-    }
-
-    /// A batch of every item, in their order: an earlier one may have left out fields.
-    fn start_again(&mut self) {
-        for (at, item) in self.items.iter_mut().enumerate() {
-            item.place = Some(at);
-        }
-        self.batch = Batch::new(&self.items.iter().map(|i| i.wanted).collect::<Vec<_>>());
-        self.fresh = true;
-    }
-
-    /// The answer at that position of the list, or its return code.
-    fn get(&self, at: usize) -> Result<FieldValue, Code> {
-        if !self.answered {
-            return Err(Code::NOT_READY);
-        }
-        let place = self.items.get(at).and_then(|i| i.place);
-        self.batch.get(place.ok_or(Code::NOT_SUPPORTED)?)
-    }
-
-    /// Removes fields that are not offered, and those that another one stands for.
-    fn shrink(&mut self) {
-        if !self.fresh || !self.answered {
-            return;
-        }
-        self.fresh = false;
-        let offered: Vec<bool> = (0..self.items.len())
-            .map(|at| !self.get(at).is_err_and(Code::is_unsupported))
-            .collect();
-        let mut wanted = Vec::new();
-        let mut before = false;
-        for (item, offered) in self.items.iter_mut().zip(offered) {
-            let needed = offered && !(item.is_spare && before);
-            before = offered;
-            item.place = needed.then_some(wanted.len());
-            if needed {
-                wanted.push(item.wanted);
-            }
-        }
-        self.batch = Batch::new(&wanted);
+        self.batches.read(caller);
     }
 
     /// `ecc`: whether ECC is enabled now.
     pub(super) fn push(&mut self, gpu: &str, caller: &mut Caller, ecc: Option<bool>, out: &mut Block) {
+        self.batches.read_rest(caller);
         for (at, row) in table::ROWS.iter().enumerate() {
-            let answer = self.get(at);
-            let missing = answer.is_err_and(Code::is_unsupported);
-            if let (true, Err(code)) = (self.answered, answer) {
+            let answer = self.batches.get(at);
+            let is_answered = self.batches.is_answered(at);
+            // A call that failed says nothing about its fields.
+            let missing = !is_answered || answer.is_err_and(Code::is_unsupported);
+            if let (true, Err(code)) = (is_answered, answer) {
                 caller.note_value(code);
             }
             let mut value = answer.ok().and_then(|v| row.number(v));
@@ -166,10 +96,10 @@ impl Fields {
         }
         let first = table::ROWS.len();
         let mut links = std::mem::take(&mut self.links);
-        links.push(gpu, caller, |at| self.get(first + at), out);
+        links.push(gpu, caller, |at| self.batches.get(first + at), out);
         self.links = links;
         self.sram(gpu, caller, ecc, out);
-        self.shrink();
+        self.batches.shrink();
     }
 
     /// SRAM errors are in a separate structure.

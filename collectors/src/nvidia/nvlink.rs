@@ -1,5 +1,5 @@
 //! Links: NVLink between GPUs and switches, and C2C between a GPU and the processor on its module. Values per link
-//! are read in the same batch as everything else.
+//! are read in the same batch as everything else where the driver allows it.
 
 mod c2c;
 mod generation;
@@ -110,13 +110,7 @@ type Answers = Vec<Answer>;
 
 impl Links {
     pub(super) fn new(caller: &mut Caller, architecture: &str) -> Self {
-        let mut batch = Batch::new(&[LINK_COUNT, C2C_COUNT].map(|field| Wanted { field, scope: 0 }));
-        let asked = caller.ask(("GetFieldValues", 1), |l, d| l.fields(d, &mut batch));
-        let count_at = |at| {
-            let answer = asked.and_then(|()| batch.get(at).ok()).and_then(narrow_counter);
-            answer.and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MOST)
-        };
-        let count = count_at(0).or_else(|| count_by_state(caller));
+        let count = count_of(caller, LINK_COUNT).or_else(|| count_by_state(caller));
         let links: Vec<NvLink> = (0..count.unwrap_or(0))
             .map(|number| NvLink::new(caller, number))
             .collect();
@@ -128,7 +122,7 @@ impl Links {
             totals: generation.map_or_else(Vec::new, totals),
             links,
             has_none: count == Some(0),
-            c2c: C2c::new(count_at(1).unwrap_or(0)),
+            c2c: C2c::new(count_of(caller, C2C_COUNT).unwrap_or(0)),
             rate: NvLinkRate::default(),
         }
     }
@@ -293,6 +287,14 @@ fn version_text(number: Option<u32>) -> &'static str {
         Some(8) => "6.0",
         _ => "",
     }
+}
+
+/// A number of links. One field a call: a field of another kind may make the whole call fail.
+fn count_of(caller: &mut Caller, field: u32) -> Option<u32> {
+    let mut batch = Batch::new(&[Wanted { field, scope: 0 }]);
+    caller.ask(("GetFieldValues", field), |l, d| l.fields(d, &mut batch))?;
+    let count = narrow_counter(batch.get(0).ok()?)?;
+    u32::try_from(count).ok().filter(|n| *n <= MOST)
 }
 
 /// Links, on drivers that do not report their number. `None`: no link answers, which is also the answer of a call that fails.

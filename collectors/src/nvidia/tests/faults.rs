@@ -105,12 +105,7 @@ fn a_batch_that_was_rejected_once_leaves_every_value_at_its_own_series() {
     let of_batch = |seen: Seen| -> Seen {
         let fields = crate::metrics().filter(|m| m.source.contains("NVML_FI_"));
         let names: Vec<&str> = fields.map(|m| m.name).collect();
-        // Of the links nothing is asked after a rejection.
-        let is_link = |name: &str| name.starts_with("gpu_nvlink") || name.starts_with("gpu_c2c");
-        let is_it = |key: &str| {
-            let name = key.split(' ').next().unwrap();
-            names.contains(&name) && !is_link(name) && key.contains(&gpu(3))
-        };
+        let is_it = |key: &str| names.contains(&key.split(' ').next().unwrap()) && key.contains(&gpu(3));
         seen.into_iter().filter(|(key, _)| is_it(key)).collect()
     };
     for refusal in [code::NOT_SUPPORTED, code::INVALID_ARGUMENT] {

@@ -178,3 +178,50 @@ fn no_link_is_0_where_the_driver_says_so_and_absent_where_it_does_not_answer() {
         }
     }
 }
+
+/// As on GB200: a call with ECC errors and counts of NVLink 5 fails as a whole. NVIDIA/DCGM#265
+#[test]
+fn a_driver_that_rejects_a_mix_of_fields_costs_no_value() {
+    let expected = read(&mut Node::of("gb200"));
+    for code in [code::UNKNOWN, code::INVALID_ARGUMENT, code::NOT_SUPPORTED] {
+        let mixed = format!("mixed_fields = {code}\n\n[system]\n");
+        let mut node = changed("gb200", &[("[system]\n", &mixed)]);
+        for reading in ["the first", "the next"] {
+            let before = node.driver.calls();
+            let seen = read(&mut node);
+            let absent = expected.keys().filter(|key| !seen.contains_key(*key));
+            assert_eq!(absent.collect::<Vec<_>>(), [""; 0], "{code}, {reading}");
+            let asked = node.driver.calls().since(&before);
+            if reading == "the next" {
+                assert_eq!(asked.of("nvmlDeviceGetFieldValues"), 3 * 4, "{code}");
+            }
+        }
+    }
+}
+
+/// The calls of one group fail: the others have their values, and what has another function is asked there.
+#[test]
+fn a_call_of_fields_that_always_fails_costs_no_value_of_another_function() {
+    for (code, call) in [(code::UNKNOWN, "failing"), (code::NOT_SUPPORTED, "missing")] {
+        let broken = format!("{call} = [\"nvmlDeviceGetFieldValues\"]\n\n[system]\n");
+        let mut node = changed("gb200", &[("[system]\n", &broken)]);
+        for _ in 0..3 {
+            let seen = node.read_until("the GPUs answer", |seen| {
+                get(seen, &m::UP, &[&first(500)]) == Some(1.0)
+            });
+            for metric in [
+                &m::POWER,
+                &m::POWER_LIMIT,
+                &m::POWER_LIMIT_REQUESTED,
+                &m::PCIE_REPLAYS,
+            ] {
+                assert!(
+                    get(&seen, metric, &[&first(500)]).is_some(),
+                    "{code}: {}",
+                    metric.name
+                );
+            }
+            assert_eq!(get(&seen, &m::ENERGY, &[&first(500)]), None);
+        }
+    }
+}

@@ -20,11 +20,19 @@ device! {
             return Err(code::INVALID_ARGUMENT);
         }
         let newer = field_ids::is_renumbered(&view.library.scenario.system.driver);
+        let (mut has_ecc, mut has_counts) = (false, false);
         for i in 0..count as usize {
             // SAFETY: the caller gives that many values, which only this call uses meanwhile.
-            answer(view, unsafe { &mut *values.add(i) }, newer);
+            let value = unsafe { &mut *values.add(i) };
+            answer(view, value, newer);
+            has_ecc |= (3..=28).contains(&value.fieldId);
+            has_counts |= (201..=222).contains(&value.fieldId);
         }
-        Ok(())
+        // The library returns the code of one group after it wrote the values of the others.
+        match view.library.scenario.mixed_fields {
+            code if has_ecc && has_counts && code != code::SUCCESS => Err(code),
+            _ => Ok(()),
+        }
     };
     nvmlDeviceClearFieldValues(count: c_int, values: *mut nvmlFieldValue_t) |_view| {
         if count <= 0 || values.is_null() {

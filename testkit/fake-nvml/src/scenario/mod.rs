@@ -28,6 +28,8 @@ pub struct Scenario {
     pub missing: Vec<String>,
     /// Functions that fail with UNKNOWN.
     pub failing: Vec<String>,
+    /// The return code of nvmlDeviceGetFieldValues for ECC errors and counts of NVLink 5 in one call; 0: success.
+    pub mixed_fields: u32,
     /// The driver.
     pub system: System,
     /// Its GPUs in NVML's order.
@@ -75,6 +77,8 @@ struct File {
     missing: Vec<String>,
     #[serde(default)]
     failing: Vec<String>,
+    #[serde(default)]
+    mixed_fields: u32,
     system: System,
     #[serde(default)]
     gpu: toml::Table,
@@ -131,6 +135,7 @@ impl Scenario {
             step_seconds: file.step_seconds,
             missing: file.missing,
             failing: file.failing,
+            mixed_fields: file.mixed_fields,
             system: file.system,
             gpus,
             idle,
@@ -166,6 +171,7 @@ impl Scenario {
             step_seconds: 1.0,
             missing: Vec::new(),
             failing: Vec::new(),
+            mixed_fields: 0,
             system: System {
                 driver: String::new(),
                 nvml: String::new(),
