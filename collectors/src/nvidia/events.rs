@@ -233,8 +233,9 @@ fn body(event: &NvmlEvent, gpu: &str, pci: &str) -> Option<(String, EventBody)> 
         return Some((text, EventBody::Driver { pci, what: *what }));
     }
     let code = u32::try_from(event.data).ok()?;
-    // The library has reported Xid 0, which is no Xid.
-    if code == 0 {
+    // The library has reported Xid 0, which is no Xid, and by nvml.h 999 stands for an Xid that it does not know: the kernel log
+    // has its code.
+    if matches!(code, 0 | 999) {
         return None;
     }
     let (gpu_instance, compute_instance) = event.instance;

@@ -164,10 +164,11 @@ fn a_change_of_mig_is_reported_and_makes_the_list_doubtful() {
 }
 
 #[test]
-fn an_xid_0_is_none() {
+fn an_xid_0_and_one_that_the_library_does_not_know_are_none() {
     let watched = Watched::of("h100");
     watched.registered(8);
     watched.node.driver.xid(0, 0).unwrap();
+    watched.node.driver.xid(0, 999).unwrap();
     watched.node.driver.xid(0, 31).unwrap();
     let event = watched.next_event();
     assert!(matches!(event.body, EventBody::Xid(xid) if xid.code == 31));
