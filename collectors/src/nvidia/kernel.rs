@@ -75,7 +75,16 @@ impl DriverFiles {
                 .ok()
                 .flatten()
         };
-        file("class").is_some_and(|c| c.starts_with("0x03")) && file("vendor").as_deref() == Some("0x10de")
+        file("class").is_some_and(|c| c.starts_with("0x03"))
+            && file("vendor").as_deref() == Some("0x10de")
+            && !self.is_virtual(address)
+    }
+
+    /// A virtual function of SR-IOV, a share of another GPU: on a vGPU host it is bound to the driver, whose library does not
+    /// know it. In a guest the link is absent.
+    fn is_virtual(&self, address: &str) -> bool {
+        let physical = root::link_name(&self.functions.join(address).join("physfn"));
+        matches!(physical, Ok(Some(_)))
     }
 
     fn driver(&self, address: &str) -> Option<String> {

@@ -329,6 +329,20 @@ fn a_gpu_that_never_answered_is_named_by_what_the_kernel_knows() {
     assert_eq!(get(&seen, &m::UP, &[address]), None);
 }
 
+/// On a vGPU host they are bound to the driver, and its library does not know them.
+#[test]
+fn a_virtual_function_of_a_gpu_is_no_gpu() {
+    let mut node = Node::of("h100");
+    let (physical, share) = ("0000:1b:00.0", "0000:1b:00.4");
+    for address in [physical, share] {
+        node.add_pci(address, "nvidia");
+    }
+    let link = format!("sys/bus/pci/devices/{share}/physfn");
+    symlink(format!("../{physical}"), node.root().join(link)).unwrap();
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::UP, &[&format!("pci:{share}")]), None);
+}
+
 #[test]
 fn a_gpu_that_the_driver_no_longer_counts_keeps_its_name_and_is_down() {
     let mut node = Node::of("h100");
