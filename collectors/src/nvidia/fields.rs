@@ -4,7 +4,7 @@
 mod batches;
 mod table;
 
-use super::call::{Caller, NvmlQuery};
+use super::call::Caller;
 use super::nvlink::Links;
 use crate::gpu::metrics as m;
 use crate::sys::nvml::{Code, FieldValue, Handle, Library, Sram, Wanted};

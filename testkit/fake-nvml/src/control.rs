@@ -65,7 +65,7 @@ pub struct Rule {
     pub gpu: Option<u32>,
     /// In that function, in any version; absent for all functions.
     pub call: Option<String>,
-    /// In that field of nvmlDeviceGetFieldValues only.
+    /// In that field of nvmlDeviceGetFieldValues only; with `call`, in every call of the function that has the field.
     pub field: Option<String>,
     /// What happens.
     pub fault: Fault,

@@ -199,7 +199,59 @@ fn a_driver_that_rejects_a_mix_of_fields_costs_no_value() {
     }
 }
 
-/// The calls of one group fail: the others have their values, and what has another function is asked there.
+#[test]
+fn a_group_of_fields_whose_call_fails_costs_the_others_nothing() {
+    let whole = read(&mut Node::of("gb200"));
+    for code in [code::UNKNOWN, code::NOT_SUPPORTED] {
+        for (field, lost, stay) in [
+            (
+                "TOTAL_ENERGY_CONSUMPTION",
+                "gpu_ecc_errors",
+                ["gpu_nvlink_link_up ", "gpu_nvlink_bit_error_ratio"],
+            ),
+            (
+                "NVLINK_GET_SPEED",
+                "gpu_nvlink_link_speed",
+                ["gpu_ecc_errors", "gpu_nvlink_bit_error_ratio"],
+            ),
+            (
+                "NVLINK_COUNT_RCV_ERRORS",
+                "gpu_nvlink_bit_error_ratio",
+                ["gpu_ecc_errors", "gpu_nvlink_link_up "],
+            ),
+        ] {
+            let mut node = Node::of("gb200");
+            let rule = testkit::nvml::Rule {
+                gpu: None,
+                call: Some("nvmlDeviceGetFieldValues".to_owned()),
+                field: Some(field.to_owned()),
+                fault: Fault::Code(code),
+            };
+            node.driver.inject(rule).unwrap();
+            for _ in 0..3 {
+                let seen = node.read_until("all answer", |seen| up_of_tray(seen) == 4);
+                let count = |seen: &Seen, start| seen.keys().filter(|key| key.starts_with(start)).count();
+                assert!(count(&whole, lost) > 0, "{lost}");
+                assert_eq!(count(&seen, lost), 0, "{code}, {field}: {lost}");
+                for other in stay {
+                    assert_eq!(
+                        count(&seen, other),
+                        count(&whole, other),
+                        "{code}, {field}: {other}"
+                    );
+                    assert!(count(&seen, other) > 0, "{other}");
+                }
+            }
+        }
+    }
+}
+
+/// How many GPUs of a compute tray are up.
+fn up_of_tray(seen: &Seen) -> usize {
+    let gpus = (500..504).map(first);
+    gpus.filter(|gpu| get(seen, &m::UP, &[gpu]) == Some(1.0)).count()
+}
+
 #[test]
 fn a_call_of_fields_that_always_fails_costs_no_value_of_another_function() {
     for (code, call) in [(code::UNKNOWN, "failing"), (code::NOT_SUPPORTED, "missing")] {

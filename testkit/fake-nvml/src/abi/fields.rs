@@ -8,7 +8,7 @@ use nvml_wrapper_sys::bindings::{nvmlFieldValue_t, nvmlValue_t};
 use super::place::{self, LinkValue, Place};
 use super::{device, link};
 use crate::call::{Reply, code};
-use crate::control::Fault;
+use crate::control::{Fault, Rule};
 use crate::field_ids::{self, Field, Kind};
 use crate::scenario::Of;
 use crate::scenario::keys::Key;
@@ -20,17 +20,19 @@ device! {
             return Err(code::INVALID_ARGUMENT);
         }
         let newer = field_ids::is_renumbered(&view.library.scenario.system.driver);
-        let (mut has_ecc, mut has_counts) = (false, false);
+        let (mut has_ecc, mut has_counts, mut broken) = (false, false, None);
         for i in 0..count as usize {
             // SAFETY: the caller gives that many values, which only this call uses meanwhile.
             let value = unsafe { &mut *values.add(i) };
             answer(view, value, newer);
             has_ecc |= (3..=28).contains(&value.fieldId);
             has_counts |= (201..=222).contains(&value.fieldId);
+            broken = broken.or_else(|| breaks_call(view, field_ids::by_id(value.fieldId, newer)?));
         }
         // The library returns the code of one group after it wrote the values of the others.
-        match view.library.scenario.mixed_fields {
-            code if has_ecc && has_counts && code != code::SUCCESS => Err(code),
+        match (broken, view.library.scenario.mixed_fields) {
+            (Some(code), _) => Err(code),
+            (None, code) if has_ecc && has_counts && code != code::SUCCESS => Err(code),
             _ => Ok(()),
         }
     };
@@ -96,17 +98,33 @@ fn answer(view: &View, out: &mut nvmlFieldValue_t, newer: bool) {
 /// Faults of one field: an error code, or whether the value is garbage.
 fn faults(view: &View, field: &Field) -> Reply<bool> {
     let mut garbage = view.garbage;
-    for rule in &view.live.control.rules {
-        let Some(name) = &rule.field else { continue };
-        let mine = field_ids::by_name(name).is_some_and(|f| f.id == field.id)
-            && rule.gpu.is_none_or(|g| g as usize == view.index);
+    for rule in rules(view, field).filter(|rule| rule.call.is_none()) {
         match rule.fault {
-            Fault::Code(code) if mine => return Err(code),
-            Fault::Garbage if mine => garbage = true,
+            Fault::Code(code) => return Err(code),
+            Fault::Garbage => garbage = true,
             _ => {}
         }
     }
     Ok(garbage)
+}
+
+/// The code of every call with that field: of a rule that names the function too.
+fn breaks_call(view: &View, field: &Field) -> Option<u32> {
+    let mut of_calls = rules(view, field).filter(|rule| rule.call.is_some());
+    of_calls.find_map(|rule| match rule.fault {
+        Fault::Code(code) => Some(code),
+        _ => None,
+    })
+}
+
+/// The rules about a field.
+fn rules<'a>(view: &'a View, field: &Field) -> impl Iterator<Item = &'a Rule> {
+    let id = field.id;
+    view.live.control.rules.iter().filter(move |rule| {
+        let name = rule.field.as_deref();
+        name.and_then(field_ids::by_name).is_some_and(|f| f.id == id)
+            && rule.gpu.is_none_or(|g| g as usize == view.index)
+    })
 }
 
 /// The value from the scenario's field, or from its equivalent elsewhere in the scenario.
