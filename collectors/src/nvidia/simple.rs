@@ -110,7 +110,7 @@ fn push_memory(gpu: &str, part: &str, memory: Option<Memory>, out: &mut Block) {
     bytes(&m::MEMORY_TOTAL, memory.map(|m| m.total));
     bytes(&m::MEMORY_USED, memory.map(|m| m.used));
     bytes(&m::MEMORY_FREE, memory.map(|m| m.free));
-    bytes(&m::MEMORY_RESERVED, memory.map(|m| m.reserved));
+    bytes(&m::MEMORY_RESERVED, memory.and_then(|m| m.reserved));
 }
 
 /// Drivers set all bits in a value that they did not read.
@@ -174,10 +174,14 @@ const ASPECTS: [(&str, u32, u32, u32); 6] = [
 const ROUTE: &str = "route_unhealthy";
 
 fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
-    const NEW: (&str, u32) = ("GetGpuFabricInfoV", 3);
-    let mut fabric = caller.ask(NEW, Library::fabric_v3);
-    if fabric.is_none() && caller.is_refused(NEW) {
-        fabric = caller.ask(("GetGpuFabricInfoV", 2), Library::fabric_v2);
+    const V3: (&str, u32) = ("GetGpuFabricInfoV", 3);
+    const V2: (&str, u32) = ("GetGpuFabricInfoV", 2);
+    let mut fabric = caller.ask(V3, Library::fabric_v3);
+    if fabric.is_none() && caller.is_refused(V3) {
+        fabric = caller.ask(V2, Library::fabric_v2);
+    }
+    if fabric.is_none() && caller.is_refused(V2) {
+        fabric = caller.ask(("GetGpuFabricInfo", 0), Library::fabric_v1);
     }
     let Some(fabric) = fabric else {
         return;
@@ -192,27 +196,27 @@ fn fabric(gpu: &str, caller: &mut Caller, out: &mut Block) {
     out.maybe_u64(&n::FABRIC_STATUS, &[gpu], ended.map(|f| u64::from(f.status)));
     for (aspect, shift, bad, good) in ASPECTS {
         // 0: unknown.
-        let wrong = match fabric.health >> shift & 3 {
-            bits if bits == bad => Some(1),
-            bits if bits == good => Some(0),
+        let wrong = match fabric.health.map(|mask| mask >> shift & 3) {
+            Some(bits) if bits == bad => Some(1),
+            Some(bits) if bits == good => Some(0),
             // Of the route: unhealthy, until a reset.
-            3 if aspect == ROUTE => Some(1),
+            Some(3) if aspect == ROUTE => Some(1),
             _ => None,
         };
         out.maybe_u64(&n::FABRIC_UNHEALTHY, &[gpu, aspect], wrong);
     }
-    let configuration = match fabric.health >> 8 & 15 {
-        0 | 15 => None,
-        1 => Some(0),
+    let configuration = match fabric.health.map(|mask| mask >> 8 & 15) {
+        None | Some(0 | 15) => None,
+        Some(1) => Some(0),
         // Newer drivers name further mistakes.
-        2.. => Some(1),
+        Some(2..) => Some(1),
     };
     out.maybe_u64(
         &n::FABRIC_UNHEALTHY,
         &[gpu, "incorrect_configuration"],
         configuration,
     );
-    out.u64(&n::FABRIC_HEALTH_MASK, &[gpu], u64::from(fabric.health));
+    out.maybe_u64(&n::FABRIC_HEALTH_MASK, &[gpu], fabric.health.map(u64::from));
     let summary = Some(fabric.summary).filter(|s| (1..=3).contains(s));
     out.maybe_u64(&n::FABRIC_HEALTH_SUMMARY, &[gpu], summary.map(u64::from));
     let cluster: String = fabric.cluster.iter().map(|b| format!("{b:02x}")).collect();

@@ -6,6 +6,7 @@ mod device;
 mod events;
 pub mod gpm;
 mod instance;
+mod process;
 mod values;
 
 use std::collections::BTreeMap;
@@ -16,8 +17,9 @@ use std::sync::{Mutex, PoisonError};
 use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 
 pub use code::Code;
-pub use device::{Bar1, Fabric, Memory, PciInfo, Process, Remapped, Sram, Utilization};
+pub use device::{Bar1, Fabric, Memory, PciInfo, Remapped, Sram, Utilization};
 pub use events::{EventSet, NvmlEvent};
+pub use process::Process;
 pub use values::{Batch, FieldValue, Wanted};
 
 /// The library's handle of a GPU, valid until the driver is reloaded.

@@ -126,8 +126,7 @@ fn look(library: &'static Library, handle: Handle, garbage: bool) -> Reply<View>
 }
 
 fn available(library: &Library, function: Function) -> Reply {
-    let name = function.name();
-    if library.scenario.missing.iter().any(|m| m == name) {
+    if library.scenario.lacks(function) {
         return Err(code::FUNCTION_NOT_FOUND);
     }
     Ok(())

@@ -44,6 +44,7 @@ functions! {
     nvmlDeviceGetComputeRunningProcesses
     nvmlDeviceGetComputeRunningProcesses_v2
     nvmlDeviceGetComputeRunningProcesses_v3
+    nvmlDeviceGetConfComputeMemSizeInfo
     nvmlDeviceGetCount
     nvmlDeviceGetCount_v2
     nvmlDeviceGetCpuAffinity
@@ -150,6 +151,7 @@ functions! {
     nvmlDeviceGetRetiredPagesPendingStatus
     nvmlDeviceGetRetiredPages_v2
     nvmlDeviceGetRowRemapperHistogram
+    nvmlDeviceGetRunningProcessDetailList
     nvmlDeviceGetSerial
     nvmlDeviceGetSramEccErrorStatus
     nvmlDeviceGetSupportedClocksEventReasons

@@ -212,6 +212,82 @@ fn a_driver_without_a_summary_of_the_fabric_is_asked_for_the_rest() {
     assert_eq!(of(&older), (Some(3.0), Some(426.0), None));
 }
 
+/// Drivers up to R535 have only the first version of the function.
+#[test]
+fn a_driver_without_health_of_the_fabric_is_asked_for_its_state() {
+    let mut node = Node::with(&lacking("h100", &["nvmlDeviceGetGpuFabricInfoV"]));
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let value = |metric| get(&seen, metric, &[&gpu(0)]);
+    assert_eq!(value(&metrics::FABRIC_STATE), Some(3.0));
+    assert_eq!(value(&metrics::FABRIC_STATUS), Some(0.0));
+    assert!(info(&seen, &metrics::FABRIC_INFO, &gpu(0), 1).is_some_and(|cluster| cluster.len() == 32));
+    assert_eq!(value(&metrics::FABRIC_HEALTH_MASK), None);
+    assert!(
+        !seen
+            .keys()
+            .any(|key| key.starts_with(metrics::FABRIC_UNHEALTHY.name))
+    );
+}
+
+/// The scenario of a driver that lacks these functions.
+fn lacking(case: &str, functions: &[&str]) -> String {
+    let text = fs::read_to_string(scenario(case)).unwrap();
+    assert!(!text.contains("missing = "), "{case}");
+    format!("missing = {functions:?}\n{text}")
+}
+
+/// Versions 535.43 to 535.86 of the driver write longer entries; 535.98 and those before R510 have an older function only.
+#[test]
+fn the_processes_of_a_gpu_are_the_same_with_every_driver() {
+    let details = "nvmlDeviceGetRunningProcessDetailList";
+    let newest = [
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetGraphicsRunningProcesses_v3",
+    ];
+    let processes = |missing: &[&str]| {
+        let text = lacking("h100", missing);
+        let one = "processes = [{ pid = 41000, memory = 72089600000,";
+        assert!(text.contains(one));
+        let more = "processes = [
+            { pid = 7, memory = 5000, gi = 1, ci = 2 }, { pid = 8, memory = 6000 }, { pid = 9 },
+            { kind = 'graphics', pid = 10, memory = 7000 }, { kind = 'graphics', pid = 11 },
+            { pid = 41000, memory = 72089600000,";
+        let node = Node::with(&text.replace(one, more));
+        let library = Library::load(node.driver.library().to_str().unwrap()).unwrap();
+        library.init().unwrap();
+        let gpu = library.handle(0).unwrap();
+        (
+            library.processes(gpu).unwrap(),
+            library.graphics_processes(gpu).unwrap(),
+        )
+    };
+    let expected = processes(&[]);
+    assert_eq!((expected.0.len(), expected.1.len()), (4, 2), "{expected:?}");
+    assert_eq!(processes(&[details]), expected, "driver 535.54");
+    assert_eq!(processes(&newest), expected, "driver 470");
+    assert_eq!(
+        processes(&[newest[0], newest[1], details]),
+        expected,
+        "driver 535.98"
+    );
+}
+
+#[test]
+fn a_driver_before_r510_has_memory_without_the_reserved_part() {
+    let text = lacking("h100", &["nvmlDeviceGetMemoryInfo_v2"]);
+    let read = |mut node: Node| node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    let (now, old) = (read(Node::of("h100")), read(Node::with(&text)));
+    let of = |seen, metric| get(seen, metric, &[&gpu(0), ""]);
+    let reserved = of(&now, &m::MEMORY_RESERVED).unwrap();
+    assert!(reserved > 0.0);
+    assert_eq!(of(&old, &m::MEMORY_RESERVED), None);
+    let total = of(&now, &m::MEMORY_TOTAL).map(|total| total - reserved);
+    assert_eq!(of(&old, &m::MEMORY_TOTAL), total);
+    for metric in [&m::MEMORY_USED, &m::MEMORY_FREE] {
+        assert_eq!(of(&old, metric), of(&now, metric), "{}", metric.name);
+    }
+}
+
 #[test]
 fn the_newest_architecture_and_version_of_nvlink_have_names() {
     let text = fs::read_to_string(scenario("h100")).unwrap();

@@ -150,8 +150,8 @@ pub struct Utilization {
 pub struct Memory {
     /// Total.
     pub total: u64,
-    /// Reserved by driver and firmware.
-    pub reserved: u64,
+    /// Reserved by driver and firmware; `None` before driver R510, whose total leaves it out.
+    pub reserved: Option<u64>,
     /// Free.
     pub free: u64,
     /// Used by programs.
@@ -190,25 +190,11 @@ pub struct Fabric {
     pub clique: u32,
     /// The progress of the registration.
     pub state: u32,
-    /// Health, several bits for each aspect.
-    pub health: u32,
+    /// Health, several bits for each aspect; `None` on drivers that do not report it.
+    pub health: Option<u32>,
     /// Health in one number, 0 if the driver reports none.
     pub summary: u8,
 }
-
-/// A process on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Process {
-    /// The process id, in the driver's PID namespace.
-    pub pid: u32,
-    /// Bytes; `None` if the driver does not report it.
-    pub memory: Option<u64>,
-    /// The GPU instance and the compute instance, if it runs on one.
-    pub instance: Option<(u32, u32)>,
-}
-
-/// Maximum number of processes that are read per GPU.
-const PROCESSES: usize = 1024;
 
 impl Library {
     /// The PCI address.
@@ -250,7 +236,9 @@ impl Library {
     /// # Errors
     /// The library's return code.
     pub fn memory(&self, device: Handle) -> Result<Memory, Code> {
-        let call = function(self.raw.nvmlDeviceGetMemoryInfo_v2.as_ref())?;
+        let Ok(call) = function(self.raw.nvmlDeviceGetMemoryInfo_v2.as_ref()) else {
+            return self.memory_before_r510(device);
+        };
         let start = raw::nvmlMemory_v2_t {
             version: version::<raw::nvmlMemory_v2_t>(2),
             total: 0,
@@ -262,7 +250,24 @@ impl Library {
         let m = one(start, |memory| unsafe { call(device.0, memory) })?;
         Ok(Memory {
             total: m.total,
-            reserved: m.reserved,
+            reserved: Some(m.reserved),
+            free: m.free,
+            used: m.used,
+        })
+    }
+
+    fn memory_before_r510(&self, device: Handle) -> Result<Memory, Code> {
+        let call = function(self.raw.nvmlDeviceGetMemoryInfo.as_ref())?;
+        let start = raw::nvmlMemory_t {
+            total: 0,
+            free: 0,
+            used: 0,
+        };
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        let m = one(start, |memory| unsafe { call(device.0, memory) })?;
+        Ok(Memory {
+            total: m.total,
+            reserved: None,
             free: m.free,
             used: m.used,
         })
@@ -457,7 +462,7 @@ impl Library {
         self.fabric(device, version::<raw::nvmlGpuFabricInfo_v3_t>(3))
     }
 
-    /// The state of the fabric, as every driver with the function reports it.
+    /// The state of the fabric with its health; driver 535.261 does not have the function, 550.163 does.
     ///
     /// # Errors
     /// The library's return code.
@@ -483,8 +488,32 @@ impl Library {
             status: f.status,
             clique: f.cliqueId,
             state: u32::from(f.state),
-            health: f.healthMask,
+            health: Some(f.healthMask),
             summary: f.healthSummary,
+        })
+    }
+
+    /// The state of the fabric, as drivers up to R535 report it: without its health.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn fabric_v1(&self, device: Handle) -> Result<Fabric, Code> {
+        let call = function(self.raw.nvmlDeviceGetGpuFabricInfo.as_ref())?;
+        let start = raw::nvmlGpuFabricInfo_t {
+            clusterUuid: [0; 16],
+            status: 0,
+            cliqueId: 0,
+            state: 0,
+        };
+        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+        let f = one(start, |info| unsafe { call(device.0, info) })?;
+        Ok(Fabric {
+            cluster: f.clusterUuid,
+            status: f.status,
+            clique: f.cliqueId,
+            state: u32::from(f.state),
+            health: None,
+            summary: 0,
         })
     }
 
@@ -563,54 +592,4 @@ impl Library {
             address: (info.domain, info.bus, info.device),
         })
     }
-
-    /// The compute processes on it, at most 1,024.
-    ///
-    /// # Errors
-    /// The library's return code.
-    pub fn processes(&self, device: Handle) -> Result<Vec<Process>, Code> {
-        running(
-            device,
-            function(self.raw.nvmlDeviceGetComputeRunningProcesses_v3.as_ref())?,
-        )
-    }
-
-    /// The graphics processes on it, at most 1,024.
-    ///
-    /// # Errors
-    /// The library's return code.
-    pub fn graphics_processes(&self, device: Handle) -> Result<Vec<Process>, Code> {
-        running(
-            device,
-            function(self.raw.nvmlDeviceGetGraphicsRunningProcesses_v3.as_ref())?,
-        )
-    }
-}
-
-/// A call that lists processes.
-type Running =
-    unsafe extern "C" fn(raw::nvmlDevice_t, *mut u32, *mut raw::nvmlProcessInfo_t) -> raw::nvmlReturn_t;
-
-fn running(device: Handle, call: Running) -> Result<Vec<Process>, Code> {
-    let empty = raw::nvmlProcessInfo_t {
-        pid: 0,
-        usedGpuMemory: u64::MAX,
-        gpuInstanceId: u32::MAX,
-        computeInstanceId: u32::MAX,
-    };
-    let mut infos = [empty; PROCESSES];
-    let mut count = PROCESSES as u32;
-    // SAFETY: as declared in nvml.h; the library writes at most `count` entries.
-    Code::of(unsafe { call(device.0, &raw mut count, infos.as_mut_ptr()) })?;
-    let told = |v: u32| (v != u32::MAX).then_some(v);
-    let infos = infos.iter().take(count as usize);
-    let mut processes: Vec<Process> = infos
-        .map(|info| Process {
-            pid: info.pid,
-            memory: (info.usedGpuMemory != u64::MAX).then_some(info.usedGpuMemory),
-            instance: told(info.gpuInstanceId).zip(told(info.computeInstanceId)),
-        })
-        .collect();
-    processes.sort_unstable();
-    Ok(processes)
 }

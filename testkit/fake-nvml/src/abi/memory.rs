@@ -3,11 +3,13 @@
 use std::ffi::{c_uint, c_ulonglong};
 
 use nvml_wrapper_sys::bindings::{
-    nvmlBAR1Memory_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlRepairStatus_v1_t, nvmlRowRemapperHistogramValues_t,
+    nvmlBAR1Memory_t, nvmlConfComputeMemSizeInfo_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlRepairStatus_v1_t,
+    nvmlRowRemapperHistogramValues_t,
 };
 
 use super::{device, numbers};
 use crate::call::{Reply, code};
+use crate::functions::Function;
 use crate::scenario::keys::Key;
 use crate::state::View;
 
@@ -18,8 +20,17 @@ numbers! {
 device! {
     nvmlDeviceGetMemoryInfo(out: *mut nvmlMemory_t) |view| {
         let (total, reserved, used) = sizes(view)?;
-        // Before the second version of the call, reserved memory counted as used.
-        view.put(out, nvmlMemory_t { total, free: total - reserved - used, used: used + reserved })
+        let free = total - reserved - used;
+        // Before R510, which added the second version of the call, the total left reserved memory out; now it counts as used.
+        if view.library.scenario.lacks(Function::nvmlDeviceGetMemoryInfo_v2) {
+            return view.put(out, nvmlMemory_t { total: total - reserved, free, used });
+        }
+        view.put(out, nvmlMemory_t { total, free, used: used + reserved })
+    };
+    nvmlDeviceGetConfComputeMemSizeInfo(out: *mut nvmlConfComputeMemSizeInfo_t) |view| {
+        // As without confidential computing: all of it is unprotected.
+        let (total, ..) = sizes(view)?;
+        view.put(out, nvmlConfComputeMemSizeInfo_t { protectedMemSizeKib: 0, unprotectedMemSizeKib: total >> 10 })
     };
     nvmlDeviceGetMemoryInfo_v2(out: *mut nvmlMemory_v2_t) |view| {
         view.version(out, 2)?;

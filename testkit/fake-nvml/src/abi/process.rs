@@ -3,12 +3,13 @@
 use std::ffi::{c_uint, c_ulonglong};
 
 use nvml_wrapper_sys::bindings::{
-    nvmlProcessInfo_v1_t, nvmlProcessInfo_v2_t, nvmlProcessUtilizationInfo_v1_t,
-    nvmlProcessUtilizationSample_t, nvmlProcessesUtilizationInfo_v1_t,
+    nvmlProcessDetail_v1_t, nvmlProcessDetailList_v1_t, nvmlProcessInfo_v1_t, nvmlProcessInfo_v2_t,
+    nvmlProcessUtilizationInfo_v1_t, nvmlProcessUtilizationSample_t, nvmlProcessesUtilizationInfo_v1_t,
 };
 
 use super::device;
 use crate::call::{Reply, code, int};
+use crate::functions::Function;
 use crate::scenario::value::Value;
 use crate::scenario::{Process, ProcessKind};
 use crate::state::View;
@@ -19,19 +20,31 @@ device! {
     nvmlDeviceGetComputeRunningProcesses_v2(count: *mut c_uint, out: *mut nvmlProcessInfo_v2_t) |view|
         running(view, ProcessKind::Compute, count, out, second);
     nvmlDeviceGetComputeRunningProcesses_v3(count: *mut c_uint, out: *mut nvmlProcessInfo_v2_t) |view|
-        running(view, ProcessKind::Compute, count, out, second);
+        third(view, ProcessKind::Compute, count, out);
     nvmlDeviceGetGraphicsRunningProcesses(count: *mut c_uint, out: *mut nvmlProcessInfo_v1_t) |view|
         running(view, ProcessKind::Graphics, count, out, first);
     nvmlDeviceGetGraphicsRunningProcesses_v2(count: *mut c_uint, out: *mut nvmlProcessInfo_v2_t) |view|
         running(view, ProcessKind::Graphics, count, out, second);
     nvmlDeviceGetGraphicsRunningProcesses_v3(count: *mut c_uint, out: *mut nvmlProcessInfo_v2_t) |view|
-        running(view, ProcessKind::Graphics, count, out, second);
+        third(view, ProcessKind::Graphics, count, out);
     nvmlDeviceGetMPSComputeRunningProcesses(count: *mut c_uint, out: *mut nvmlProcessInfo_v1_t) |view|
         running(view, ProcessKind::Mps, count, out, first);
     nvmlDeviceGetMPSComputeRunningProcesses_v2(count: *mut c_uint, out: *mut nvmlProcessInfo_v2_t) |view|
         running(view, ProcessKind::Mps, count, out, second);
     nvmlDeviceGetMPSComputeRunningProcesses_v3(count: *mut c_uint, out: *mut nvmlProcessInfo_v2_t) |view|
-        running(view, ProcessKind::Mps, count, out, second);
+        third(view, ProcessKind::Mps, count, out);
+    nvmlDeviceGetRunningProcessDetailList(out: *mut nvmlProcessDetailList_v1_t) |view| {
+        view.version(out, 1)?;
+        // SAFETY: its version shows that it is such a struct.
+        let (mode, count, array) = unsafe { ((*out).mode, &raw mut (*out).numProcArrayEntries, (*out).procArray) };
+        let kind = match mode {
+            0 => ProcessKind::Compute,
+            1 => ProcessKind::Graphics,
+            2 => ProcessKind::Mps,
+            _ => return Err(code::INVALID_ARGUMENT),
+        };
+        running(view, kind, count, array, detail)
+    };
     nvmlDeviceGetProcessUtilization(
         out: *mut nvmlProcessUtilizationSample_t, count: *mut c_uint, seen: c_ulonglong
     ) |view| {
@@ -87,6 +100,33 @@ fn second(process: &Process, memory: c_ulonglong) -> nvmlProcessInfo_v2_t {
         gpuInstanceId: process.gi.unwrap_or(NO_INSTANCE),
         computeInstanceId: process.ci.unwrap_or(NO_INSTANCE),
     }
+}
+
+fn detail(process: &Process, memory: c_ulonglong) -> nvmlProcessDetail_v1_t {
+    let nvmlProcessInfo_v2_t {
+        pid,
+        usedGpuMemory,
+        gpuInstanceId,
+        computeInstanceId,
+    } = second(process, memory);
+    nvmlProcessDetail_v1_t {
+        pid,
+        usedGpuMemory,
+        gpuInstanceId,
+        computeInstanceId,
+        usedGpuCcProtectedMemory: 0,
+    }
+}
+
+/// Drivers 535.43 to 535.86 have memory of confidential computing but no list of details: they write its entries here.
+fn third(view: &View, kind: ProcessKind, count: *mut c_uint, out: *mut nvmlProcessInfo_v2_t) -> Reply {
+    let lacks = |function| view.library.scenario.lacks(function);
+    if lacks(Function::nvmlDeviceGetRunningProcessDetailList)
+        && !lacks(Function::nvmlDeviceGetConfComputeMemSizeInfo)
+    {
+        return running(view, kind, count, out.cast(), detail);
+    }
+    running(view, kind, count, out, second)
 }
 
 /// Of a MIG device: those in its instances.

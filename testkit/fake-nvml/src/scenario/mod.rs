@@ -14,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
+use crate::functions::Function;
 pub use gpu::{Gpu, Link, LinkKey, Of, link_field, metric_ids};
 pub use part::{MigDevice, Process, ProcessKind, Profile};
 
@@ -163,6 +164,11 @@ fn moves(table: &toml::Table) -> bool {
 }
 
 impl Scenario {
+    /// Whether the driver does not have that function.
+    pub fn lacks(&self, function: Function) -> bool {
+        self.missing.iter().any(|missing| missing == function.name())
+    }
+
     /// A node without GPUs, for a library that has found no scenario.
     #[must_use]
     pub fn empty() -> Self {
