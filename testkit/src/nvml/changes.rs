@@ -221,10 +221,8 @@ fn gpm_measures_gpus_and_mig_devices_where_the_part_can() {
 #[test]
 fn an_older_driver_lacks_functions_and_has_other_field_ids() {
     let setting = Setting::ready("a100-mig");
-    let gpu = setting.handle(3).unwrap();
-    let mut out = unsafe { std::mem::zeroed() };
-    let code = unsafe { setting.nvml.nvmlDeviceGetMarginTemperature(gpu.0, &raw mut out) };
-    assert_eq!(code, 13);
+    assert!(setting.nvml.nvmlDeviceGetTemperature.is_ok());
+    assert!(setting.nvml.nvmlDeviceGetMarginTemperature.is_err());
     let newer = Setting::ready("gb200");
     let gpu = newer.handle(0).unwrap();
     // PWR_SMOOTHING_APPLIED_TMP_CEIL, and the power brake's time.

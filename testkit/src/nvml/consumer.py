@@ -228,6 +228,8 @@ def walk(index, gpu):
     ask("nvmlDeviceGetMemoryInfo", lambda: [total, free, used + reserved], take=lambda m: [m.total, m.free, m.used])
     ask("nvmlDeviceGetMemoryInfo_v2", lambda: [total, reserved, free, used], n.nvmlMemory_v2,
         take=lambda m: [m.total, m.reserved, m.free, m.used])
+    ask("nvmlDeviceGetConfComputeMemSizeInfo", lambda: [0, total >> 10],
+        take=lambda m: [m.protectedMemSizeKib, m.unprotectedMemSizeKib])
     bar = lambda: [gpu.get("bar1.total"), gpu.get("bar1.total") - gpu.get("bar1.used"), gpu.get("bar1.used")]
     ask("nvmlDeviceGetBAR1MemoryInfo", bar, take=lambda b: [b.bar1Total, b.bar1Free, b.bar1Used])
     ask("nvmlDeviceGetUtilizationRates", lambda: [gpu.uncut("utilization.gpu"), gpu.uncut("utilization.memory")],
@@ -430,7 +432,10 @@ def processes(index, h, gpu):
                 for p in of if p.get("kind", "compute") == kind]
 
     take = lambda ps: [[p.pid, p.usedGpuMemory, p.gpuInstanceId, p.computeInstanceId] for p in ps]
-    for name, kind in (("Compute", "compute"), ("Graphics", "graphics"), ("MPSCompute", "mps")):
+    for mode, (name, kind) in enumerate((("Compute", "compute"), ("Graphics", "graphics"), ("MPSCompute", "mps"))):
+        function = "nvmlDeviceGetRunningProcessDetailList"
+        details = lambda: n.nvmlDeviceGetRunningProcessDetailList(h, n.nvmlProcessDetailList_v1, mode)
+        check(f"GPU {index} {function}", lambda: take(details()), lambda: listed(everything, kind), function)
         for version in (2, 3):
             function = f"nvmlDeviceGet{name}RunningProcesses_v{version}"
             check(f"GPU {index} {function}", lambda: take(getattr(n, function)(h)), lambda: listed(everything, kind), function)

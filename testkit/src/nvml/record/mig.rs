@@ -248,6 +248,19 @@ fn processes(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t) -> Vec<Value> {
         ),
     ];
     let used = utilisation(nvml, who, gpu);
+    // Only whether it answers: without space it returns the number of processes.
+    let details = h::nvmlProcessDetailList_t {
+        version: 24 | 1 << 24,
+        mode: 0,
+        numProcArrayEntries: 0,
+        procArray: std::ptr::null_mut(),
+    };
+    let _ = nvml.one(
+        "nvmlDeviceGetRunningProcessDetailList",
+        who.to_owned(),
+        gpu,
+        details,
+    );
     let mut found: Vec<Value> = Vec::new();
     for (kind, functions) in FUNCTIONS {
         for function in functions {

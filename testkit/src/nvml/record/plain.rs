@@ -367,6 +367,12 @@ fn few(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, table: &mut toml::Table) {
         set(table, "memory.total", memory.map(|m| int(m.total)));
         set(table, "memory.used", memory.map(|m| int(m.used)));
     }
+    let sizes = h::nvmlConfComputeMemSizeInfo_t {
+        protectedMemSizeKib: 0,
+        unprotectedMemSizeKib: 0,
+    };
+    // Only whether it answers.
+    let _ = nvml.one("nvmlDeviceGetConfComputeMemSizeInfo", who(), gpu, sizes);
     let bar = h::nvmlBAR1Memory_t {
         bar1Total: 0,
         bar1Free: 0,
