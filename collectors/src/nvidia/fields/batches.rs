@@ -4,7 +4,7 @@
 use crate::nvidia::call::{Caller, NvmlQuery};
 use crate::sys::nvml::{Batch, Code, FieldValue, Wanted};
 
-/// Fields that one driver has answered in one call.
+/// Fields that share a call after the call with all fields failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldGroup {
     /// The GPU as a whole.
@@ -139,7 +139,8 @@ impl Batches {
     /// answers everything else.
     pub(super) fn read_rest(&mut self, caller: &mut Caller) {
         let has_one_call = self.calls.len() == 1;
-        let has_failed = self.calls.iter().any(|c| c.outcome != Outcome::Answered);
+        let is_failed = |c: &FieldCall| !c.batch.is_empty() && c.outcome != Outcome::Answered;
+        let has_failed = self.calls.iter().any(is_failed);
         let is_mixed = self.items.iter().any(|item| item.group != FieldGroup::Gpu);
         if has_one_call && has_failed && is_mixed && caller.has_answered() {
             self.split(caller);
@@ -160,7 +161,7 @@ impl Batches {
         for call in &mut self.calls {
             call.send(caller);
         }
-        // If all are refused, the function was for the moment: that says nothing of a group.
+        // If every group is refused, the mix of fields is not the reason: each is asked once more at the next reading.
         if self.calls.iter().all(|c| c.outcome != Outcome::Answered) {
             for call in &self.calls {
                 caller.retry(call.query);
