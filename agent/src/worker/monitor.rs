@@ -60,7 +60,8 @@ impl WatcherThread {
 
     pub(super) fn look(&mut self) -> Option<LateThread> {
         let found = self.tid.and_then(task::read);
-        self.found(found.filter(|t| t.state == 'D'), boot::boottime());
+        let asleep = found.filter(|t| task::is_uninterruptible(t.state));
+        self.found(asleep, boot::boottime());
         self.blocked()
     }
 

@@ -30,6 +30,12 @@ pub struct Task {
     pub call: String,
 }
 
+/// Whether a thread of this state sleeps where no signal wakes it: D, and I (TASK_IDLE), in which Lustre's client waits. Linux
+/// shows I since 4.14 (include/linux/sched.h, `task_state_index()`).
+pub fn is_uninterruptible(state: char) -> bool {
+    matches!(state, 'D' | 'I')
+}
+
 /// What one of our threads does. `None`: it has ended.
 pub fn read(tid: i32) -> Option<Task> {
     let tid = u32::try_from(tid).ok()?;

@@ -136,6 +136,29 @@ fn a_killed_process_whose_first_thread_has_ended_is_reported_by_the_one_that_has
     );
 }
 
+/// Lustre's client waits in TASK_IDLE. So does a thread for the core dump of its process, which SIGKILL ends.
+#[test]
+fn a_process_in_state_i_is_reported_unless_it_waits_for_its_core_dump() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "500\n501\n502\n");
+    node.thread(500, 500, 'I', 0);
+    node.file("proc/500/task/500/wchan", "cl_sync_io_wait");
+    node.thread(501, 501, 'Z', 0);
+    node.thread(501, 503, 'I', KILL);
+    node.file("proc/501/task/503/wchan", "ptlrpc_set_wait");
+    node.thread(502, 502, 'I', 0);
+    node.file("proc/502/task/502/wchan", "do_exit");
+    node.thread(502, 504, 'R', 0);
+    assert_eq!(
+        node.read(),
+        [
+            "slurm_job_blocked_processes 7 = 2",
+            "slurm_job_blocked_thread_info 7 501 503 1503 42 python3 1 ptlrpc_set_wait   = 1",
+            "slurm_job_blocked_thread_info 7 500 500 1500 42 python3  cl_sync_io_wait   = 1",
+        ]
+    );
+}
+
 /// As without CAP_SYS_PTRACE.
 #[test]
 fn what_the_kernel_does_not_show_is_empty() {

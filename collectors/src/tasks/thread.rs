@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::call::CallReader;
 use crate::sys::root;
-use crate::sys::task::{self, Thread};
+use crate::sys::task::{self, Task, Thread, is_uninterruptible};
 use crate::{Env, Error};
 
 /// Maximum number of threads that are read per process.
@@ -12,7 +12,7 @@ pub(super) const MOST_THREADS: usize = 1024;
 /// Labels are short; longer text is cut.
 const MOST_TEXT: usize = 200;
 
-/// A thread in state D.
+/// A thread in state D or I.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BlockedThread {
     pub(super) pid: u32,
@@ -43,7 +43,7 @@ impl BlockedThread {
 pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Option<Vec<BlockedThread>> {
     let process = env.path(&format!("/proc/{pid}"));
     let stat = task::stat(&process).ok()?;
-    if !stat.is_some_and(|stat| matches!(stat.state, 'D' | 'Z')) {
+    if !stat.is_some_and(|stat| is_uninterruptible(stat.state) || stat.state == 'Z') {
         return Some(Vec::new());
     }
     let tids = root::list(&process.join("task")).ok()?.unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Option<Vec<Blo
 
 /// `Ok(None)`: it does not wait, or has ended.
 fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<BlockedThread>, Error> {
-    let Some(stat) = task::stat(thread.folder())?.filter(|stat| stat.state == 'D') else {
+    let Some(stat) = task::stat(thread.folder())?.filter(|stat| is_uninterruptible(stat.state)) else {
         return Ok(None);
     };
     let file = thread.folder().join("status");
@@ -73,8 +73,9 @@ fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<
     let (switches, killed) = parse_status(&status)
         .ok_or_else(|| Error::parse(file.display().to_string(), &status, "context switches"))?;
     let (pid, tid) = thread.ids();
+    let is_blocked = |task: &Task| is_uninterruptible(task.state) && !waits_for_core_dump(task);
     // It woke meanwhile.
-    let Some(task) = thread.state()?.filter(|task| task.state == 'D') else {
+    let Some(task) = thread.state()?.filter(is_blocked) else {
         return Ok(None);
     };
     let call = asker.call(process, thread);
@@ -89,6 +90,12 @@ fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<
         call: cut(call.text),
         mount: cut(call.mount),
     }))
+}
+
+/// Since Linux 6.12 threads wait in state I until another has written the core dump of their process (kernel/exit.c,
+/// `coredump_task_exit()`, inlined in `do_exit()`). SIGKILL ends the dump, and so this wait.
+fn waits_for_core_dump(task: &Task) -> bool {
+    task.state == 'I' && ["do_exit", "coredump_task_exit"].contains(&task.wchan.as_str())
 }
 
 /// Context switches, and whether SIGKILL is pending for the thread or its process.

@@ -21,7 +21,7 @@ pub(super) static GROUP: Group = Group {
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} do not reach {{ $labels.server }} of {{ $labels.fs }}",
             description: "{{ $value }} nodes of {{ $labels.cluster }} are not connected to targets of Lustre {{ $labels.fs }} on server {{ $labels.server }}.",
-            act: "Look at the server and its LNet. Jobs wait in state D until it is back or has failed over.",
+            act: "Look at the server and its LNet. Jobs wait in state D or I until it is back or has failed over.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[

@@ -354,7 +354,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     )],
                 },
                 Panel {
-                    title: "Processes in state D",
+                    title: "Processes in state D or I",
                     description: "Processes of the job that wait in the kernel and cannot be ended.",
                     unit: "short",
                     kind: Kind::Stat(Some(1.0)),

@@ -19,10 +19,10 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "job-blocked",
     subject: SubjectKind::Job,
-    fires_when: "A thread of a job is in state D without running for 60 s after SIGKILL, or for 300 s. Slurm cannot end such a job (\"Kill task failed\").",
+    fires_when: "A thread of a job is in state D or I without running for 60 s after SIGKILL, or for 300 s. Slurm cannot end such a job (\"Kill task failed\").",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, in which every such thread has run, or the job has ended.",
-    ignored_when: "Threads that run between two readings. Jobs that Slurm has suspended (cgroup v1: `freezer.state` FROZEN).",
+    ignored_when: "Threads that run between two readings, or wait for their core dump (state I). Jobs that Slurm has suspended (cgroup v1: `freezer.state` FROZEN).",
     // The usual cause is a filesystem that many nodes share.
     scope: Scope::Shared,
     may: May::Comment,
@@ -185,7 +185,7 @@ fn finding(job: &str, threads: &[(&Thread<'_>, Duration)]) -> Finding {
         remedy: Remedy::Inspect,
         drains: true,
         evidence: format!(
-            "slurm_job_blocked_processes{{jobid={job:?}}}: {}, expected less than {} s in state D without running, less than {} s after SIGKILL",
+            "slurm_job_blocked_processes{{jobid={job:?}}}: {}, expected less than {} s in state D or I without running, less than {} s after SIGKILL",
             some(&words),
             WAITS.as_secs(),
             KILLED.as_secs(),
