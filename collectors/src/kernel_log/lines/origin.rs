@@ -4,8 +4,10 @@ use super::form::is_name_char;
 use crate::PciAddress;
 
 /// Words before messages that differ by version.
-const BEFORE: [&str; 7] = [
+const BEFORE: [&str; 8] = [
     "mce: ",
+    // Enterprise Linux 8: a 4.18 in which mce.c became mce/core.c, with KBUILD_MODNAME as its head.
+    "core: ",
     "NMI watchdog: ",
     "watchdog: ",
     "rcu: ",
