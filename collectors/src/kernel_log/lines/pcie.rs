@@ -67,7 +67,7 @@ pub(super) static ROWS: &[Row] = &[
         about: Pci,
         meaning: fault(Ends::Reboot),
         // The result. A single driver's vote against it ("can't recover") may still end in success.
-        forms: &[pci("device recovery failed")],
+        forms: &[pci("device recovery failed"), pci("Device recovery failed")],
         ..ROW
     },
     Row {
@@ -75,7 +75,11 @@ pub(super) static ROWS: &[Row] = &[
         what: "the port cut the device off after an error",
         about: Pci,
         meaning: fault(Ends::Quiet(6)),
-        forms: &[pci("DPC: containment event"), pci("EDR: EDR event received")],
+        forms: &[
+            pci("DPC: containment event"),
+            pci("DPC containment event"),
+            pci("EDR: EDR event received"),
+        ],
         not: &["software trigger"],
         ..ROW
     },
