@@ -104,7 +104,11 @@ pub(super) static ROWS: &[Row] = &[
         id: "mce-user",
         what: "uncorrected memory error in a program",
         meaning: fault(Ends::Reboot),
-        forms: &[at("Uncorrected hardware memory error in user-access at ")],
+        forms: &[
+            at("Uncorrected hardware memory error in user-access at "),
+            // A read of the kernel for the program, since Linux 5.11.
+            at("Kernel accessed poison in user space at "),
+        ],
         ..ROW
     },
     Row {
