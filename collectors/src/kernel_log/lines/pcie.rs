@@ -136,9 +136,22 @@ pub(super) static ROWS: &[Row] = &[
             pci("AMD-Vi: Event logged [IO_PAGE_FAULT "),
             pci("Event logged [IO_PAGE_FAULT "),
             at("AMD-Vi: Event logged [IO_PAGE_FAULT device=<> "),
+            // Since Linux 6.14, below the line of `iommu-node-fault`.
+            at("arm-smmu-v3 *: event: F_TRANSLATION client: <> sid: "),
+            at("arm-smmu-v3 *: event: F_ADDR_SIZE client: <> sid: "),
+            at("arm-smmu-v3 *: event: F_ACCESS client: <> sid: "),
+            at("arm-smmu-v3 *: event: F_PERMISSION client: <> sid: "),
         ],
         // The processor's own graphics, at boot.
         not: &["device [00:02.0]", "device [0x00:0x02.0]"],
+        ..ROW
+    },
+    // Events 0x10 to 0x13 are those four faults (Arm IHI 0070, event records). No echo: the more specific line comes second.
+    Row {
+        id: "iommu-node-fault",
+        what: "a device accessed memory that it may not; this line does not say which",
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[at("arm-smmu-v3 *: event 0x1% received:")],
         ..ROW
     },
     // Typical of a device that is lost or hangs.
