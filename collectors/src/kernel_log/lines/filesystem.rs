@@ -1,4 +1,4 @@
-//! Local filesystems: fs/ext4/super.c, fs/jbd2/journal.c, fs/xfs/{xfs_fsops,xfs_message}.c, fs/btrfs/messages.c.
+//! Local filesystems: fs/ext4/super.c, fs/jbd2/journal.c, fs/xfs/{xfs_fsops,xfs_message}.c, fs/iomap, fs/btrfs/messages.c.
 
 use super::form::at;
 use super::{Ends, Meaning, ROW, Row};
@@ -76,6 +76,8 @@ pub(super) static ROWS: &[Row] = &[
             at("XFS (<>): metadata I/O error"),
             at("XFS (<>): log mount/recovery failed"),
             at("XFS (<>): *writeback error on "),
+            // Of iomap, which writes for XFS since Linux 5.5.
+            at("<>: writeback error on inode %, offset "),
         ],
         ..ROW
     },
