@@ -3,6 +3,7 @@
 
 use super::form::{at, lustre, process};
 use super::{Ends, Meaning, ROW, Row};
+use crate::slurm::cgroup::SlurmCgroup;
 
 const fn crash(ends: Ends) -> Meaning {
     Meaning::Fault {
@@ -21,9 +22,11 @@ const fn stall(ends: Ends) -> Meaning {
 /// Whether the cgroups are those of a job, and not the name of the process behind them.
 fn is_of_a_job(text: &str) -> bool {
     let cgroups = text.split_once(",task=").map_or(text, |(cgroups, _)| cgroups);
+    let of_task = cgroups.split_once(",task_memcg=").map(|(_, path)| path);
     !text.starts_with("oom-kill:")
         || text.starts_with("oom-kill:constraint=CONSTRAINT_MEMCG,")
         || cgroups.contains("/job_")
+        || of_task.is_some_and(|path| SlurmCgroup::of(path).is_some())
 }
 
 pub(super) static ROWS: &[Row] = &[
@@ -143,6 +146,9 @@ pub(super) static ROWS: &[Row] = &[
             at("oom-kill:constraint=CONSTRAINT_MEMCG,"),
             at("oom-kill:constraint=CONSTRAINT_CPUSET,*/job_%"),
             at("oom-kill:constraint=CONSTRAINT_MEMORY_POLICY,*/job_%"),
+            // Slurm 26.05 names the cgroup by the job's SLUID.
+            at("oom-kill:constraint=CONSTRAINT_CPUSET,*slurmstepd.scope/s"),
+            at("oom-kill:constraint=CONSTRAINT_MEMORY_POLICY,*slurmstepd.scope/s"),
             at("Memory cgroup out of memory: Kill"),
         ],
         when: is_of_a_job,
@@ -167,7 +173,7 @@ pub(super) static ROWS: &[Row] = &[
         echoes: &["oom-cgroup"],
         // Only `Out of memory: Kill` below the line of a job's processors or memory policy: neither a line that names its constraint,
         // nor one below that of a cgroup's limit.
-        is_echo: |this, before| this >= 3 && matches!(before, 1 | 2),
+        is_echo: |this, before| this >= 3 && matches!(before, 1..=4),
         ..ROW
     },
     Row {
