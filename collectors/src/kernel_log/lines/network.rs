@@ -75,6 +75,7 @@ pub(super) static ROWS: &[Row] = &[
             driver(MLX5, "probe with driver mlx5_core failed with error "),
             driver(MLX5, "Firmware over % MS in "),
             driver(MLX5, "mlx5_init_one failed with error code "),
+            driver(MLX5, "mlx5_load_one failed with error code "),
         ],
         // Tried again later.
         not: &["error -517"],
@@ -127,6 +128,8 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             at("infiniband <>: mlx5_poll_one:* error cqe"),
             at("infiniband <>: dump_cqe:"),
+            // Linux 4.18. The name is not cut off at the colon: the event is the node's.
+            at("mlx5_*:dump_cqe:"),
         ],
         ..ROW
     },

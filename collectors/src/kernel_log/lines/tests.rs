@@ -191,6 +191,18 @@ fn lines_of_one_report_are_one_event() {
         ("AMD-Vi: Completion-Wait loop timed out", true),
         ("kernel BUG at mm/slub.c:379!", false),
         ("invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", true),
+        (
+            "mlx5_core 0000:41:00.0: init_one:1371:(pid 803): mlx5_load_one failed with error code -22",
+            false,
+        ),
+        ("mlx5_core: probe of 0000:41:00.0 failed with error -22", true),
+        ("Bad pagetable: 000f [#1] PREEMPT SMP NOPTI", false),
+        ("BUG: scheduling while atomic: python/6325/0x00000000", true),
+        (
+            "oom-kill:constraint=CONSTRAINT_MEMORY_POLICY,task_memcg=/system.slice/slurmstepd.scope/s0123456789ABC/step_0",
+            false,
+        ),
+        ("Out of memory: Killed process 1234 (python) total-vm:8kB", true),
     ];
     let mut before: Option<Read> = None;
     for (text, is_repeated) in lines {
