@@ -111,17 +111,12 @@ impl Ledger {
         }
     }
 
-    /// Virtual devices of containers get new names all the time: the device with the oldest event makes room.
+    /// Virtual devices of containers get new names all the time.
     fn rdma(&mut self, device: &str, port: &str, event: &str) -> Option<&mut Count> {
-        if self.rdma_events.len() >= MAX_DEVICES && !self.rdma_events.contains_key(device) {
-            let last = |ports: &BTreeMap<String, BTreeMap<String, Count>>| {
-                ports.values().flat_map(BTreeMap::values).map(|c| c.last).max()
-            };
-            let devices = self.rdma_events.iter();
-            let oldest = devices.min_by_key(|(_, ports)| last(ports));
-            let oldest = oldest.map(|(device, _)| device.clone())?;
-            self.rdma_events.remove(&oldest);
-        }
+        let last = |ports: &BTreeMap<String, BTreeMap<String, Count>>| {
+            ports.values().flat_map(BTreeMap::values).map(|c| c.last).max()
+        };
+        make_room(&mut self.rdma_events, device, last);
         let ports = bounded(&mut self.rdma_events, device.to_owned(), MAX_DEVICES)?;
         let events = bounded(ports, port.to_owned(), MAX_DEVICES)?;
         Some(events.entry(event.to_owned()).or_default())
@@ -153,10 +148,14 @@ impl Ledger {
             EventBody::Rdma(RdmaChange { device, port, what }) => self.rdma(device, port, what.word()),
             EventBody::Firmware { pci, what, .. } => bounded(&mut self.firmware, pci.0.clone(), MAX_DEVICES)
                 .map(|events| events.entry(what.word().to_owned()).or_default()),
+            // A Lustre client's device gets a new name at each mount, as does the volume of a container.
             EventBody::Kernel(KernelLine { row, subject }) => {
                 let kinds = bounded(&mut self.kernel_lines, row.clone(), MAX_CODES);
                 let names = kinds.map(|kinds| kinds.entry(subject.kind.word().to_owned()).or_default());
-                names.and_then(|names| bounded(names, subject.name.clone(), MAX_DEVICES))
+                names.and_then(|names| {
+                    make_room(names, &subject.name, |count| Some(count.last));
+                    bounded(names, subject.name.clone(), MAX_DEVICES)
+                })
             }
             EventBody::Sxid(sxid) => Self::slot(&mut self.sxids, nvswitch_label(&sxid.pci), sxid.code),
             EventBody::FallenOffBus { pci } => {
@@ -192,6 +191,17 @@ impl Ledger {
 /// The `nvswitch` label.
 pub fn nvswitch_label(pci: &PciAddress) -> String {
     format!("pci:{pci}")
+}
+
+/// Removes the device with the oldest event where there is no room for a new one.
+fn make_room<V>(devices: &mut BTreeMap<String, V>, new: &str, last: impl Fn(&V) -> Option<i64>) {
+    if devices.len() < MAX_DEVICES || devices.contains_key(new) {
+        return;
+    }
+    let oldest = devices.iter().min_by_key(|(_, device)| last(device));
+    if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+        devices.remove(&oldest);
+    }
 }
 
 /// The entry of `key`, made where there is room for it.
@@ -232,28 +242,32 @@ mod tests {
         assert_eq!(ledger.last_xid("GPU-1"), None);
     }
 
-    use collectors::BootId;
     use collectors::event::RdmaEvent;
+    use collectors::{BootId, Subject, SubjectKind};
 
     use super::*;
+
+    fn event(body: EventBody) -> Event {
+        Event {
+            boot: BootId("boot".to_owned()),
+            seq: 1,
+            at_us: 1,
+            history: false,
+            count: 1,
+            text: String::new(),
+            body,
+        }
+    }
 
     #[test]
     fn devices_with_new_names_are_counted_for_ever_and_those_that_are_silent_make_room() {
         let mut ledger = Ledger::default();
         let mut tell = |device: &str, wall| {
-            let event = Event {
-                boot: BootId("boot".to_owned()),
-                seq: 1,
-                at_us: 1,
-                history: false,
-                count: 1,
-                text: String::new(),
-                body: EventBody::Rdma(RdmaChange {
-                    device: device.to_owned(),
-                    port: String::new(),
-                    what: RdmaEvent::DeviceAdded,
-                }),
-            };
+            let event = event(EventBody::Rdma(RdmaChange {
+                device: device.to_owned(),
+                port: String::new(),
+                what: RdmaEvent::DeviceAdded,
+            }));
             ledger.count(&event, &Inventory::default(), 1, wall);
         };
         tell("silent", 0);
@@ -266,5 +280,26 @@ mod tests {
         assert_eq!(ledger.rdma_events["mlx5_0"][""]["device_added"].count, 1000);
         assert!(ledger.rdma_events.contains_key("rocep999v0"));
         assert!(!ledger.rdma_events.contains_key("silent"));
+    }
+
+    /// The name of a Lustre client's device ends in an address that is another after each mount.
+    #[test]
+    fn kernel_lines_about_new_names_are_counted_for_ever_and_the_oldest_make_room() {
+        let mut ledger = Ledger::default();
+        for boot in 0..3 {
+            for ost in 0..60 {
+                let name = format!("fs1-OST{ost:04x}-osc-ffff8b8e3a4c{boot:04x}");
+                let line = KernelLine {
+                    row: "lustre-lost".to_owned(),
+                    subject: Subject::new(SubjectKind::Server, name),
+                };
+                let event = event(EventBody::Kernel(line));
+                ledger.count(&event, &Inventory::default(), 1, boot * 1000 + ost);
+            }
+        }
+        assert_eq!(ledger.uncounted, 0);
+        let names = &ledger.kernel_lines["lustre-lost"][SubjectKind::Server.word()];
+        let of_boot = |boot: &str| names.keys().filter(|name| name.ends_with(boot)).count();
+        assert_eq!([of_boot("0000"), of_boot("0001"), of_boot("0002")], [8, 60, 60]);
     }
 }
