@@ -35,7 +35,7 @@ pub(crate) fn answer_age(snapshot: &Snapshot, point: &str) -> Duration {
     let age = ages.find(|sample| sample.label("mountpoint") == Some(point));
     let age = age.and_then(|sample| Duration::try_from_secs_f64(sample.as_f64()).ok());
     age.filter(|age| !age.is_zero())
-        .map_or(Duration::ZERO, |age| age + SPEC.deadline)
+        .map_or(Duration::ZERO, |age| age.saturating_add(SPEC.deadline))
 }
 
 /// Whether each NFS mount of this server, as the kernel names it, has answered a probe that was read after `since` (since
