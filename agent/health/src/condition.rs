@@ -110,7 +110,7 @@ struct Streak {
     lasts: Option<Duration>,
 }
 
-/// What the readings since the start say about a bad condition. Without one that could be read, there is none of these.
+/// What the readings since the start say about a bad condition, if one could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Latest {
     /// The last one was good.
