@@ -111,6 +111,9 @@ pub trait Devices: Send {
         false
     }
 
+    /// The batch of readings is over, except those that are late. Must not block.
+    fn over(&mut self) {}
+
     /// Whether a call of an earlier scan has not returned: until then, the process of a driver that must not be signalled
     /// does not end.
     fn is_asking(&self) -> bool {

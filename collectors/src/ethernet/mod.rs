@@ -24,7 +24,7 @@ use crate::netlink::Protocol;
 use crate::rdma::port::PortLocation;
 use crate::rdma::scan::{PortDevice, RdmaDevices};
 use crate::sys::kept::DescriptorBudget;
-use crate::sys::netlink::NetlinkTransport;
+use crate::sys::netlink::{IdleSocket, NetlinkTransport};
 use crate::sys::{ethtool, netlink, root};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 
@@ -62,7 +62,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let gate = Gate::new(ways, Arc::new(Instant::now));
     let ask = {
         let recorded = env.recorded.clone();
-        move || netlink::asker(recorded.as_deref(), Protocol::Rdma, &budget)
+        move |idle: &_| netlink::rdma_asker(recorded.as_deref(), &budget, idle)
     };
     Ok(Some(Source {
         devices: Box::new(devices(env, settings, gate, Box::new(ask))?),
@@ -71,19 +71,19 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
 }
 
 /// Makes the RDMA netlink transport of one device, so that a port that does not answer delays no other port.
-type TransportFactory = Box<dyn Fn() -> Box<dyn NetlinkTransport> + Send>;
+type TransportFactory = Box<dyn Fn(&Arc<IdleSocket>) -> Box<dyn NetlinkTransport> + Send>;
 
 /// The Ethernet ports among those that the rdma collector reads.
 fn devices(env: &Env, settings: &Settings, gate: Gate, rdma: TransportFactory) -> Result<RdmaDevices, Error> {
     let table = crate::rdma::settings::RdmaSettings::new(settings)?;
     let (gate, on_disk) = (Arc::new(gate), !env.is_live());
-    let make = move |place: PortLocation, _| {
+    let make = move |place: PortLocation, idle: &Arc<IdleSocket>, _| {
         let file = place.port_folder().join("link_layer");
         // A value that is unreadable now is read again with the port.
         let layer = root::read_text(&file).ok().flatten();
         let is_ours = layer.is_none_or(|l| l == "Ethernet");
         is_ours.then(|| PortDevice {
-            device: Box::new(port::EthernetPort::new(place, &gate, rdma(), on_disk)),
+            device: Box::new(port::EthernetPort::new(place, &gate, rdma(idle), on_disk)),
             is_whole: true,
         })
     };

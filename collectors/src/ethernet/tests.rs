@@ -100,7 +100,7 @@ impl Node {
         let env = Env::with_sysroot(self.dir.path());
         let gate = Gate::new(self.world.ways(), self.world.clock());
         let rdma = self.rdma.clone();
-        let asker = move || -> Box<dyn NetlinkTransport> { Box::new(rdma.clone()) };
+        let asker = move |_: &_| -> Box<dyn NetlinkTransport> { Box::new(rdma.clone()) };
         Box::new(devices(&env, &settings, gate, Box::new(asker)).unwrap())
     }
 

@@ -88,6 +88,16 @@ impl Hub {
         state.began.map(|began| (began, state.listed.clone()))
     }
 
+    /// The kernel has no device any more. The next check scans whatever it finds, since another may have come meanwhile.
+    pub(super) fn forget(&self) {
+        *self.lock() = HubState::default();
+    }
+
+    /// Whether no scan has listed anything since.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.lock().began.is_none()
+    }
+
     /// Waits up to `limit` for a device. False: none exists.
     pub(super) fn wait(&self, limit: Duration) -> bool {
         let is_empty = |state: &mut HubState| state.listed.is_empty();

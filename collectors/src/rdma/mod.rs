@@ -26,11 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::EventKind;
-use crate::netlink::Protocol;
 use crate::sys::boot;
 use crate::sys::kept::DescriptorBudget;
 use crate::sys::listen::EventWaker;
-use crate::sys::netlink;
+use crate::sys::netlink::{self, IdleSocket};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, Watcher, domain};
 use hub::Hub;
 pub use settings::{NAMES, Pattern};
@@ -96,7 +95,7 @@ fn watcher(
         },
         net: env.path("/sys/class/net"),
         boot: boot::boot_id(env)?,
-        kernel: netlink::asker(None, Protocol::Rdma, budget),
+        kernel: netlink::rdma_asker(None, budget, &IdleSocket::new()),
         open: watch::sockets(budget, bell),
         known: watch::WatchState::default(),
     }))

@@ -22,9 +22,8 @@ use super::netlink_port::NetlinkPort;
 use super::setup::RdmaSetup;
 use super::stats::{DeviceKey, NetlinkStats, StatsResult};
 use super::text::{self, Reason};
-use crate::netlink::Protocol;
 use crate::netlink::nldev;
-use crate::sys::netlink::{self, NetlinkTransport, SharedTransport};
+use crate::sys::netlink::{self, IdleSocket, NetlinkTransport, SharedTransport};
 use crate::sys::{boot, root};
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
@@ -92,8 +91,8 @@ pub(super) struct RdmaPort {
 
 impl RdmaPort {
     /// Lists the port's files without reading them.
-    pub(super) fn new(place: PortLocation, files: &AttributeFiles) -> Self {
-        let kernel = netlink::asker(place.recorded.as_deref(), Protocol::Rdma, &files.budget);
+    pub(super) fn new(place: PortLocation, files: &AttributeFiles, idle: &Arc<IdleSocket>) -> Self {
+        let kernel = netlink::rdma_asker(place.recorded.as_deref(), &files.budget, idle);
         Self::with_kernel(place, files, kernel)
     }
 

@@ -74,7 +74,7 @@ pub fn record(
 ) -> Result<(), Error> {
     let places: Arc<Mutex<Vec<PortLocation>>> = Arc::default();
     let found = Arc::clone(&places);
-    let make = move |place, _| {
+    let make = move |place, _: &_, _| {
         found.lock().unwrap_or_else(PoisonError::into_inner).push(place);
         None
     };

@@ -14,6 +14,7 @@ use super::settings::RdmaSettings;
 use super::setup::{RdmaSetup, SetupPaths};
 use super::stats::DeviceKey;
 use crate::sys::kept::DescriptorBudget;
+use crate::sys::netlink::IdleSocket;
 use crate::sys::root::{self, Entry};
 use crate::{Device, Devices, Env, Error};
 
@@ -27,14 +28,17 @@ pub(crate) struct RdmaDevices {
     make: MakePort,
     /// Netlink is available.
     netlink: Option<Netlink>,
+    /// The socket that the ports share during a batch.
+    idle: Arc<IdleSocket>,
     /// How often the marks of existing devices are compared, which costs a sixth of a reading.
     pace: Duration,
     seen: Option<Listing>,
     looked: Option<Instant>,
 }
 
-/// Makes the device of a port; the flag marks the first port of the list. `None`: not read.
-pub(crate) type MakePort = Box<dyn FnMut(PortLocation, bool) -> Option<PortDevice> + Send>;
+/// Makes the device of a port, with the ports' socket to RDMA; the flag marks the first port of the list. `None`: not
+/// read.
+pub(crate) type MakePort = Box<dyn FnMut(PortLocation, &Arc<IdleSocket>, bool) -> Option<PortDevice> + Send>;
 
 /// The device made for a port.
 pub(crate) struct PortDevice {
@@ -85,8 +89,8 @@ impl RdmaDevices {
         let setup = SetupPaths::new(env, table.nccl_gid_index);
         let known_to = Arc::clone(&hub);
         let budget = Arc::clone(&files.budget);
-        let make = move |place, is_first| {
-            let port = RdmaPort::new(place, &files)
+        let make = move |place, idle: &Arc<IdleSocket>, is_first| {
+            let port = RdmaPort::new(place, &files, idle)
                 .with_hub(&known_to)
                 .with_setup(RdmaSetup::new(&setup, is_first));
             Some(PortDevice {
@@ -114,6 +118,7 @@ impl RdmaDevices {
                 table,
             },
             hub: Hub::new(None),
+            idle: IdleSocket::new(),
             budget: None,
             make,
             pace,
@@ -241,6 +246,7 @@ impl Devices for RdmaDevices {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         // After a scan that failed, this is called in place of `changed`, and the ports known before are read.
         self.look_at_files();
+        self.idle.keep();
         // A failed scan is repeated, even if nothing changes.
         self.seen = None;
         let began = Instant::now();
@@ -260,7 +266,7 @@ impl Devices for RdmaDevices {
             }
             for place in self.places(listed)? {
                 let number = place.port.parse().ok();
-                let Some(made) = (self.make)(place, found.is_empty()) else {
+                let Some(made) = (self.make)(place, &self.idle, found.is_empty()) else {
                     continue;
                 };
                 is_whole &= made.is_whole;
@@ -276,15 +282,22 @@ impl Devices for RdmaDevices {
 
     fn changed(&mut self) -> bool {
         let replaced = self.look_at_files();
+        self.idle.keep();
         let doubt = self.hub.take_doubt() || replaced;
         let look = doubt || self.looked.is_none_or(|at| at.elapsed() >= self.pace);
         if look {
             self.looked = Some(Instant::now());
         }
         // Errors of the listing are reported by the scan.
-        self.seen
-            .as_ref()
-            .is_none_or(|seen| self.has_changed(seen, look).unwrap_or(true))
+        self.hub.is_forgotten()
+            || self
+                .seen
+                .as_ref()
+                .is_none_or(|seen| self.has_changed(seen, look).unwrap_or(true))
+    }
+
+    fn over(&mut self) {
+        self.idle.close();
     }
 }
 

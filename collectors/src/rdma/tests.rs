@@ -162,6 +162,22 @@ fn a_node_without_the_class_has_no_ports_until_it_comes() {
     assert_eq!(names(&devices.scan().unwrap()), ["mlx5_0/1"]);
 }
 
+/// The kernel has unregistered the last device, and another may have come before the watcher knew.
+#[test]
+fn a_list_that_was_forgotten_is_scanned_whatever_it_is() {
+    let node = Node::with(&["mlx5_0"]);
+    let hub = Hub::new(None);
+    let table = settings::RdmaSettings::new(&SPEC.settings("").unwrap()).unwrap();
+    let files = attribute::AttributeFiles::new(&node.env());
+    let mut devices = scan::RdmaDevices::new(&node.env(), table, files, LOOK, Arc::clone(&hub));
+    devices.scan().unwrap();
+    assert!(!devices.changed() && hub.wait(Duration::ZERO));
+    hub.forget();
+    assert!(devices.changed() && !hub.wait(Duration::ZERO));
+    devices.scan().unwrap();
+    assert!(!devices.changed() && hub.wait(Duration::ZERO));
+}
+
 #[test]
 fn a_bad_table_is_an_error_before_anything_is_opened() {
     for text in ["exclude = [\"mlx5[0-9]\"]", "excluded = []", "include = 1"] {

@@ -81,15 +81,28 @@ impl Watcher for RdmaWatcher {
     }
 
     fn run(&mut self, _: Option<Cursor>, out: &Events) -> Result<(), Error> {
+        while !out.is_over() && self.listen(out)? {
+            while !out.is_over() && !self.ready(WAIT) {}
+        }
+        Ok(())
+    }
+}
+
+impl RdmaWatcher {
+    /// Listens while there are devices: the socket prevents that ib_core is unloaded, as at a restart of the drivers.
+    /// False: the receiver is gone.
+    fn listen(&mut self, out: &Events) -> Result<bool, Error> {
         let mut ears = (self.open)()?;
         self.known.names.clear();
         self.known.links.clear();
         self.number();
         if self.take_list(out).is_err() {
-            return Ok(());
+            return Ok(false);
         }
         out.listens();
+        let mut had_names = false;
         while !out.is_over() {
+            had_names |= !self.known.names.is_empty();
             let (mut closed, mut lost, mut rung) = (false, false, false);
             let heard = ears.hear(WAIT, &mut |heard| {
                 let handled = match heard {
@@ -106,14 +119,19 @@ impl Watcher for RdmaWatcher {
             });
             heard.map_err(failed)?;
             if closed || (lost && self.lost(out).is_err()) || (rung && self.take_list(out).is_err()) {
-                return Ok(());
+                return Ok(false);
+            }
+            if had_names && self.known.names.is_empty() {
+                // The last device may still have its folder: it is unregistered first.
+                self.hub.forget();
+            }
+            if !self.ready(Duration::ZERO) {
+                break;
             }
         }
-        Ok(())
+        Ok(true)
     }
-}
 
-impl RdmaWatcher {
     /// Takes over the list of ports, and emits events for its changes.
     fn take_list(&mut self, out: &Events) -> Result<(), Closed> {
         let Some((began, listed)) = self.hub.listed() else {

@@ -18,7 +18,8 @@ pub(super) fn run(number: u64, shared: &Arc<RunnerShared>) {
             return;
         }
         let Some(job) = work.next() else {
-            if std::mem::take(&mut work.running) {
+            if work.running {
+                work.end();
                 drop(work);
                 shared.tell();
                 work = shared.lock();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
@@ -93,12 +94,31 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-struct List(Vec<Box<dyn Device>>);
+/// Devices, and how many of their batches are over.
+struct List(Vec<Box<dyn Device>>, Arc<AtomicUsize>);
 
 impl Devices for List {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         Ok(std::mem::take(&mut self.0))
     }
+
+    fn over(&mut self) {
+        self.1.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Also where no reader ends it, since the last device is stuck.
+#[test]
+fn the_list_is_told_that_a_batch_is_over() {
+    let (mut all_answer, over) = counted(&PATIENT, vec![Behaviour::Answers, Behaviour::Panics]);
+    for times in 1..4 {
+        read(&mut all_answer);
+        assert_eq!(over.load(Ordering::Acquire), times);
+    }
+    let (_release, gate) = channel();
+    let (mut one_is_stuck, over) = counted(&HASTY, vec![Behaviour::Answers, Behaviour::Blocks(gate)]);
+    read(&mut one_is_stuck);
+    assert_eq!(over.load(Ordering::Acquire), 1);
 }
 
 /// The daemon accepts no longer list.
@@ -109,6 +129,11 @@ fn a_list_that_is_too_long_is_cut() {
 }
 
 fn runner(spec: &'static Spec, behaviours: Vec<Behaviour>) -> Runner {
+    counted(spec, behaviours).0
+}
+
+fn counted(spec: &'static Spec, behaviours: Vec<Behaviour>) -> (Runner, Arc<AtomicUsize>) {
+    let over = Arc::default();
     let devices = behaviours
         .into_iter()
         .enumerate()
@@ -120,10 +145,10 @@ fn runner(spec: &'static Spec, behaviours: Vec<Behaviour>) -> Runner {
         })
         .collect();
     let mut source = Source {
-        devices: Box::new(List(devices)),
+        devices: Box::new(List(devices, Arc::clone(&over))),
         watcher: None,
     };
-    Runner::new(spec, &mut source).unwrap()
+    (Runner::new(spec, &mut source).unwrap(), over)
 }
 
 fn read(runner: &mut Runner) -> Vec<(String, bool, usize)> {

@@ -274,8 +274,18 @@ impl Work {
                 WorkItem::Device(number) => self.set_outside(number, Some((since, tid))),
             }
         }
-        self.running = self.is_work_left();
+        if !self.is_work_left() {
+            self.end();
+        }
         self.running
+    }
+
+    /// Ends the batch: nothing is left to read.
+    pub(super) fn end(&mut self) {
+        self.running = false;
+        if let Some(devices) = &mut self.devices {
+            devices.over();
+        }
     }
 
     /// Ends the batch because no reader could be started.
@@ -283,7 +293,7 @@ impl Work {
         self.idle.extend(self.queue.drain(..).chain(self.slow.drain(..)));
         self.look = false;
         self.start_slow = false;
-        self.running = false;
+        self.end();
     }
 
     pub(super) fn came_back(&mut self, mut done: ReadResult) {

@@ -5,7 +5,7 @@ mod recorded;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -53,11 +53,32 @@ pub(crate) trait NetlinkTransport: Send {
     ) -> Result<(), NetlinkError>;
 }
 
-/// The transport in this environment: a socket of this protocol, or the recording in a folder.
+/// The transport in this environment: a socket of this protocol, or the recording in a folder. The kernel's modules of
+/// routing and of generic netlink cannot be unloaded, so the socket stays open.
 pub(crate) fn asker(
     recorded: Option<&Path>,
     protocol: Protocol,
     budget: &Arc<DescriptorBudget>,
+) -> Box<dyn NetlinkTransport> {
+    let idle = IdleSocket::new();
+    idle.keep();
+    asker_with(recorded, protocol, budget, idle)
+}
+
+/// The transport to RDMA in this environment: its socket is `idle`'s between two queries.
+pub(crate) fn rdma_asker(
+    recorded: Option<&Path>,
+    budget: &Arc<DescriptorBudget>,
+    idle: &Arc<IdleSocket>,
+) -> Box<dyn NetlinkTransport> {
+    asker_with(recorded, Protocol::Rdma, budget, Arc::clone(idle))
+}
+
+fn asker_with(
+    recorded: Option<&Path>,
+    protocol: Protocol,
+    budget: &Arc<DescriptorBudget>,
+    idle: Arc<IdleSocket>,
 ) -> Box<dyn NetlinkTransport> {
     match recorded {
         Some(folder) => Box::new(recorded::RecordedNetlink::new(folder, protocol)),
@@ -66,12 +87,56 @@ pub(crate) fn asker(
                 protocol,
                 permit: budget.take(),
                 budget: Arc::clone(budget),
-                open: None,
+                idle,
             });
             match protocol {
                 Protocol::Rdma if lane::is_single() => Box::new(lane::InLane::new(lazy)),
                 _ => lazy,
             }
+        }
+    }
+}
+
+/// A socket between two queries, of one transport or of several that take turns. While a socket to RDMA is open, the
+/// kernel keeps its module ib_core loaded (`netlink_create` in net/netlink/af_netlink.c), and a restart of the drivers fails. So
+/// it is kept only during a batch of readings.
+#[derive(Debug, Default)]
+pub(crate) struct IdleSocket(Mutex<Idle>);
+
+#[derive(Debug, Default)]
+struct Idle {
+    is_kept: bool,
+    socket: Option<Socket>,
+}
+
+impl IdleSocket {
+    /// Keeps none: each query has its own.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on a socket stays open after its query.
+    pub(crate) fn keep(&self) {
+        self.lock().is_kept = true;
+    }
+
+    /// Closes it, and one in use after its query.
+    pub(crate) fn close(&self) {
+        *self.lock() = Idle::default();
+    }
+
+    fn take(&self) -> Option<Socket> {
+        self.lock().socket.take()
+    }
+
+    fn put(&self, socket: Socket) {
+        let mut idle = self.lock();
+        if idle.is_kept {
+            idle.socket = Some(socket);
         }
     }
 }
@@ -82,7 +147,7 @@ struct LazySocket {
     protocol: Protocol,
     budget: Arc<DescriptorBudget>,
     permit: Option<Permit>,
-    open: Option<Socket>,
+    idle: Arc<IdleSocket>,
 }
 
 impl NetlinkTransport for LazySocket {
@@ -94,14 +159,14 @@ impl NetlinkTransport for LazySocket {
         if self.permit.is_none() {
             self.permit = Some(self.budget.take().ok_or(Errno::EMFILE)?);
         }
-        let socket = match &mut self.open {
+        let mut socket = match self.idle.take() {
             Some(socket) => socket,
-            open => open.insert(Socket::of(self.protocol)?),
+            None => Socket::of(self.protocol)?,
         };
         let answer = socket.ask(request, take);
-        if answer.is_err_and(|error| !matches!(error, NetlinkError::Kernel(_))) {
-            // Late messages must not be taken for the next answer.
-            self.open = None;
+        // After another error, late messages must not be taken for the next answer.
+        if matches!(answer, Ok(()) | Err(NetlinkError::Kernel(_))) {
+            self.idle.put(socket);
         }
         answer
     }
@@ -276,5 +341,29 @@ mod tests {
         let refused = socket.ask(&mut links(), &mut |_| Err(garbled));
         assert_eq!(refused, Err(NetlinkError::Garbled(garbled)));
         assert_eq!(socket.ask(&mut links(), &mut |_| Ok(())), Ok(()));
+    }
+
+    /// A socket to RDMA that stays open prevents that ib_core is unloaded.
+    #[test]
+    fn a_socket_is_kept_for_a_batch_and_shared_by_those_that_take_turns() {
+        let idle = IdleSocket::new();
+        let budget = DescriptorBudget::new(2);
+        let transport = || asker_with(None, Protocol::Route, &budget, Arc::clone(&idle));
+        let (mut one, mut other) = (transport(), transport());
+        let fd = || idle.lock().socket.as_ref().map(|socket| socket.fd.as_raw_fd());
+        let ask = |kernel: &mut Box<dyn NetlinkTransport>| {
+            kernel.ask(&mut links(), &mut |_| Ok(())).unwrap();
+            fd()
+        };
+        assert_eq!(ask(&mut one), None, "outside of a batch");
+        idle.keep();
+        let first = ask(&mut one);
+        assert!(first.is_some());
+        assert_eq!(ask(&mut other), first);
+        // A reading that ends after its batch.
+        let late = idle.take().unwrap();
+        idle.close();
+        idle.put(late);
+        assert_eq!((fd(), ask(&mut one)), (None, None));
     }
 }

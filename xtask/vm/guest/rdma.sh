@@ -51,6 +51,20 @@ must "back: by netlink" "" 20 is_by_netlink rxe0
 must "back: event" "" 20 logged rxe0 device_added
 must "back: netlink says what sysfs says" "" 20 same rxe0
 
+# As the drivers' own scripts do at a restart: once, and in this order. A socket to RDMA that is open is a user of ib_core.
+rdma link delete rxe0
+rdma link delete rxe1
+must "unloaded: gone" "" 20 has_not 'rdma_port_state{'
+DRIVERS="rdma_rxe rdma_ucm rdma_cm iw_cm ib_cm ib_uverbs ib_core"
+rmmod $DRIVERS 2>/tmp/rmmod.log || fail "unloaded: while the agent runs" "$(cat /tmp/rmmod.log; grep ^ib_core /proc/modules)"
+pass "unloaded: while the agent runs"
+for module in /modules/*.ko; do insmod "$module" 2>/dev/null; done
+rdma link add rxe0 type rxe netdev ve0 && rdma link add rxe1 type rxe netdev ve1 || fail "loaded: by netlink" "no soft-RoCE"
+nodes
+must "loaded: by netlink" "" 20 is_by_netlink rxe0
+added_again() { events rxe0 | grep -q 'event="device_added"} 2$'; }
+must "loaded: event" "" 20 added_again
+
 # The same numbers a file each, and how many files are read for twenty readings. `bench rdma` measures times.
 cost() {
   local n

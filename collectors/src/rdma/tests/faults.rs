@@ -8,6 +8,7 @@ use crate::rdma::function::DeviceFunction;
 use crate::rdma::port::{PortLocation, RdmaPort};
 use crate::rdma::text::Reason;
 use crate::sys::kept::count;
+use crate::sys::netlink::IdleSocket;
 
 const FILE: &str = "infiniband/mlx5_0/ports/1/counters/symbol_error";
 const SERIES: &str = "rdma_symbol_error_total mlx5_0 1";
@@ -245,7 +246,7 @@ fn behind_a_file_that_took_too_long_nothing_is_read_and_nothing_shown() {
         budget: DescriptorBudget::new(100),
         on_disk: true,
     };
-    let mut port = RdmaPort::new(place, &files);
+    let mut port = RdmaPort::new(place, &files, &IdleSocket::new());
     count::take();
     let error = port
         .read_within(Duration::ZERO, &mut Block::default())

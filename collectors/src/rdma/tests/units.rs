@@ -2,6 +2,7 @@
 
 use super::quirks::Recorded;
 use super::*;
+use crate::netlink::Protocol;
 use crate::netlink::nldev;
 use crate::netlink::recording::Recording;
 

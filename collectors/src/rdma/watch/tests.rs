@@ -36,7 +36,13 @@ enum Say {
     Deaf,
 }
 
-struct Scripted(Arc<Mutex<Receiver<Say>>>);
+struct Scripted(Arc<Mutex<Receiver<Say>>>, Arc<AtomicBool>);
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.1.store(false, Ordering::Release);
+    }
+}
 
 impl EventSource for Scripted {
     fn hear(&mut self, _: Duration, take: &mut dyn FnMut(SocketEvent<'_>)) -> Result<(), Errno> {
@@ -76,6 +82,8 @@ struct Watched {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     opened: Arc<Mutex<usize>>,
+    /// The sockets are open.
+    open: Arc<AtomicBool>,
     listens: Arc<AtomicBool>,
 }
 
@@ -93,6 +101,8 @@ impl Watched {
         let stop = Arc::new(AtomicBool::new(false));
         let opened = Arc::new(Mutex::new(0));
         let (ears, count) = (Arc::new(Mutex::new(heard)), Arc::clone(&opened));
+        let open = Arc::new(AtomicBool::new(false));
+        let is_open = Arc::clone(&open);
         let mut watcher = RdmaWatcher {
             hub: Arc::clone(&hub),
             choice: Choice {
@@ -104,7 +114,8 @@ impl Watched {
             kernel: Box::new(Numbers(numbers)),
             open: Box::new(move || {
                 *count.lock().unwrap() += 1;
-                Ok(Box::new(Scripted(Arc::clone(&ears))))
+                is_open.store(true, Ordering::Release);
+                Ok(Box::new(Scripted(Arc::clone(&ears), Arc::clone(&is_open))))
             }),
             known: WatchState::default(),
         };
@@ -120,6 +131,7 @@ impl Watched {
             stop,
             thread: None,
             opened,
+            open,
             listens,
         };
         for name in ["mlx5_0", "mlx5_1"] {
@@ -391,6 +403,31 @@ fn numbers_grow_within_a_boot() {
         let event = node.events.recv_timeout(LONG).unwrap();
         assert!(event.seq > last);
         last = event.seq;
+    }
+}
+
+/// Its socket prevents that ib_core is unloaded. Before Linux 6.12 only a list says that no device is left.
+#[test]
+fn no_socket_is_open_without_a_device_and_the_next_one_is_heard() {
+    for by_notice in [true, false] {
+        let node = Watched::start("");
+        if by_notice {
+            node.notice(1, 3, "mlx5_0");
+            node.notice(1, 4, "mlx5_1");
+        } else {
+            node.list(&[]);
+        }
+        assert_eq!(node.next(), "mlx5_0/ device_removed");
+        assert_eq!(node.next(), "mlx5_1/ device_removed");
+        let start = Instant::now();
+        // The scripted kernel is given back with the sockets.
+        while node.open.load(Ordering::Acquire) {
+            assert!(start.elapsed() < LONG, "a socket is open, by notice: {by_notice}");
+        }
+        assert_eq!(node.hub.is_forgotten(), by_notice, "the next check scans");
+        node.hub.list(Instant::now(), &[("mlx5_0".to_owned(), 1)]);
+        assert_eq!(node.next(), "mlx5_0/ device_added");
+        assert_eq!(node.rest(), [""; 0]);
     }
 }
 

@@ -103,11 +103,11 @@ fn a_slow_device_that_left_the_list_is_not_read_again() {
     end.send(()).unwrap();
     until("it has returned", || busy(&runner).is_empty());
     runner.take_late(|_, _| {});
-    let before = readings.load(std::sync::atomic::Ordering::Relaxed);
+    let before = readings.load(Ordering::Relaxed);
     bus.unplug("slow");
     for _ in 0..3 {
         read(&mut runner);
     }
-    assert_eq!(readings.load(std::sync::atomic::Ordering::Relaxed), before);
+    assert_eq!(readings.load(Ordering::Relaxed), before);
     assert_eq!(runner.subjects().len(), 1);
 }
