@@ -11,10 +11,12 @@ use super::error::CallError;
 use super::gate::Gate;
 use super::interface::{Interface, Pace, PortOf, push_unreadable};
 use super::metrics::{LAG_MEMBER_UP, Owner, RESTING};
+use crate::netlink::nldev::NldevPort;
+use crate::rdma::down::{self, DownAnswer};
 use crate::rdma::facts::PortFacts;
 use crate::rdma::function;
 use crate::rdma::netlink_port::NetlinkPort;
-use crate::rdma::port::PortLocation;
+use crate::rdma::port::{DOWN, PortLocation};
 use crate::rdma::text::Reason;
 use crate::sys::netlink::{NetlinkTransport, SharedTransport};
 use crate::sys::root;
@@ -36,6 +38,8 @@ pub(super) struct EthernetPort {
     /// Netlink's answer to which interface belongs to the port, if netlink is available: files may name another
     /// interface.
     port_query: Option<NetlinkPort>,
+    /// Netlink's last answer, if it need not be asked for again.
+    down: DownAnswer<NldevPort>,
     /// The port's interface, and the members of its bond, by name.
     interfaces: BTreeMap<String, Interface>,
     /// The reading that the next batch repeats only after [`SKIP`].
@@ -72,6 +76,7 @@ impl EthernetPort {
             driver: EthernetDriver::named(&place.function.driver),
             gate: Arc::clone(gate),
             facts: PortFacts::default(),
+            down: DownAnswer::default(),
             interfaces: BTreeMap::new(),
             stands: None,
             on_disk,
@@ -85,8 +90,19 @@ impl EthernetPort {
         if self.gate.is_busy() && !self.facts.netdev.is_empty() {
             return;
         }
-        let query = self.port_query.as_mut().filter(|_| !self.gate.is_busy());
-        let answer = query.and_then(|query| query.port(now));
+        let operstate = self.place.net.join(&self.facts.netdev).join("operstate");
+        let is_down =
+            || root::read_text(&operstate).is_ok_and(|text| text.is_some_and(|text| text == "down"));
+        let answer = self.down.standing(now, is_down).or_else(|| {
+            let query = self.port_query.as_mut().filter(|_| !self.gate.is_busy());
+            let answer = query.and_then(|query| query.port(now));
+            let is_noisy = down::is_noisy("Ethernet", &self.place.function.driver);
+            let down = answer
+                .clone()
+                .filter(|answer| is_noisy && u64::from(answer.state) == DOWN);
+            self.down.asked(now, down);
+            answer
+        });
         self.facts.refresh(now, &self.place, answer.as_ref());
     }
 

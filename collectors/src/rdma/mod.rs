@@ -7,6 +7,7 @@ pub(crate) mod attribute;
 mod choice;
 mod connections;
 mod counter;
+pub(crate) mod down;
 pub(crate) mod facts;
 pub(crate) mod function;
 mod gid;

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use super::attribute::{self, Attribute, AttributeFiles};
 use super::connections::Connections;
 use super::counter::{self, Counter, CounterReading, Meaning};
+use super::down::{self, DownAnswer};
 use super::facts::{DeviceFacts, PortFacts};
 use super::function::DeviceFunction;
 use super::hub::Hub;
@@ -28,7 +29,15 @@ use crate::sys::{boot, root};
 use crate::{Block, Device, Error, Subject, SubjectKind, Value};
 
 /// `IB_PORT_DOWN`.
-const DOWN: u64 = 1;
+pub(crate) const DOWN: u64 = 1;
+
+/// What a driver said about a port that is down.
+#[derive(Clone)]
+struct DownPort {
+    /// Netlink's answer, if it gave one.
+    answer: Option<nldev::NldevPort>,
+    physical_state: Result<u64, Reason>,
+}
 
 /// The location of a port.
 #[derive(Debug)]
@@ -75,6 +84,8 @@ pub(super) struct RdmaPort {
     rate: Option<Attribute>,
     carrier_down: Option<Attribute>,
     netdev_up: Option<Attribute>,
+    /// What the driver said, while the port is down.
+    down: DownAnswer<DownPort>,
     connections: Connections,
     /// Queried before the files, if netlink is available.
     port_query: Option<NetlinkPort>,
@@ -165,6 +176,7 @@ impl RdmaPort {
             rate: (place.function.driver != "efa").then(|| attribute("rate")),
             carrier_down: None,
             netdev_up: None,
+            down: DownAnswer::default(),
             connections,
             port_query,
             stats,
@@ -198,6 +210,13 @@ impl RdmaPort {
     /// Its number.
     pub(super) fn number(&self) -> Option<u32> {
         self.place.port.parse().ok()
+    }
+
+    /// What the driver said about the port, if it is down and need not be asked again.
+    fn standing(&mut self, now: Instant) -> Option<DownPort> {
+        let Self { netdev_up, down, .. } = self;
+        let operstate = netdev_up.as_mut()?;
+        down.standing(now, || operstate.read(now, text::operstate) == Ok(Some(false)))
     }
 
     /// Whether each of its folders could be listed.
@@ -335,17 +354,20 @@ impl RdmaPort {
             }),
         };
         let mut unreadable = UnreadableFiles::default();
-        let answer = match &mut self.port_query {
-            Some(query) => {
+        let standing = self.standing(now);
+        let answer = match (&standing, &mut self.port_query) {
+            (Some(down), _) => down.answer.clone(),
+            (None, Some(query)) => {
                 let answer = query.port(now);
                 in_time(&self.place)?;
                 answer
             }
-            None => None,
+            (None, None) => None,
         };
-        let state = match &answer {
-            Some(answer) => Ok(answer.state.into()),
-            None => self.state.read(now, text::state),
+        let state = match (&answer, &standing) {
+            (Some(answer), _) => Ok(answer.state.into()),
+            (None, Some(_)) => Ok(DOWN),
+            (None, None) => self.state.read(now, text::state),
         };
         if state == Err(Reason::Gone) {
             let folder = self.place.port_folder();
@@ -378,17 +400,23 @@ impl RdmaPort {
             });
         }
         out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
-        let physical_state = match &answer {
-            Some(answer) => Ok(answer.physical_state.into()),
-            None => self.physical_state.read(now, text::state),
+        let physical_state = match (&answer, &standing) {
+            (Some(answer), _) => Ok(answer.physical_state.into()),
+            (None, Some(down)) => down.physical_state,
+            (None, None) => self.physical_state.read(now, text::state),
         };
+        let is_noisy = down::is_noisy(&self.facts.link_layer, &self.place.function.driver);
+        if standing.is_none() {
+            let down = DownPort {
+                answer,
+                physical_state,
+            };
+            self.down.asked(now, (is_down && is_noisy).then_some(down));
+        }
         out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
         if let Some(rate) = &mut self.rate {
-            // Without a specific value for a link that is down (`ib_get_eth_speed`), a driver reports 1 Gb/s, and writes a
-            // warning into the kernel log each time.
-            let has_words =
-                self.facts.link_layer != "Ethernet" || self.place.function.driver.starts_with("mlx");
-            let rate = (!is_down || has_words).then(|| rate.read(now, text::rate));
+            // Without the speed of a link that is down, such a driver reports 1 Gb/s.
+            let rate = (!is_down || !is_noisy).then(|| rate.read(now, text::rate));
             let rate = rate.and_then(|rate| unreadable.note(rate));
             out.maybe_u64(&PORT_RATE, port, rate.map(|r| r.bytes_per_second));
             out.maybe_u64(&PORT_LANES, port, rate.map(|r| r.lanes));

@@ -86,6 +86,53 @@ fn where_netlink_refuses_the_files_tell_and_nothing_is_missing() {
     }
 }
 
+/// Before Linux 6.6 each of them writes a line into the kernel log about a speed that is unknown.
+#[test]
+fn a_driver_is_not_asked_again_about_a_link_that_is_down() {
+    for (driver, by_netlink, again) in [
+        ("bnxt_en", true, 0),
+        ("bnxt_en", false, 0),
+        ("mlx5_core", true, 1),
+    ] {
+        let node = Node::with(&["mlx5_0"]);
+        let port_file = |name: &str| format!("infiniband/mlx5_0/ports/1/{name}");
+        node.write(&port_file("link_layer"), "Ethernet\n");
+        node.write(&port_file("gid_attrs/ndevs/0"), "ens1\n");
+        node.write("net/ens1/operstate", "down\n");
+        let states = |state: &str, physical: &str| {
+            node.write(&port_file("state"), &format!("{state}\n"));
+            node.write(&port_file("phys_state"), &format!("{physical}\n"));
+        };
+        states("1: DOWN", "3: Disabled");
+        let kernel = Answering::with_port((1, 3), Some((7, "ens1")));
+        let function = DeviceFunction {
+            driver: driver.to_owned(),
+            ..DeviceFunction::default()
+        };
+        let mut place = place(&node);
+        place.function = function;
+        place.netlink = place.netlink.filter(|_| by_netlink);
+        let mut port = RdmaPort::with_kernel(place, &files(), Box::new(kernel.clone()));
+        let states_of = |readings: &BTreeMap<String, u64>| {
+            ["rdma_port_state mlx5_0 1", "rdma_port_physical_state mlx5_0 1"]
+                .map(|name| value(readings, name))
+        };
+        assert_eq!(states_of(&read(&mut port)), [Some(1), Some(3)]);
+        kernel.asked_in_all();
+        // Only an answer that was not asked for is the old one.
+        states("4: ACTIVE", "5: LinkUp");
+        assert_eq!(
+            states_of(&read(&mut port)),
+            [Some(1), Some(3)],
+            "{driver} {by_netlink}"
+        );
+        assert_eq!(kernel.asked_in_all(), again, "{driver}");
+        kernel.will_tell((4, 5), Some((7, "ens1")));
+        node.write("net/ens1/operstate", "up\n");
+        assert_eq!(states_of(&read(&mut port)), [Some(4), Some(5)]);
+    }
+}
+
 /// Kernels before 5.4 answer one request at a time.
 #[test]
 fn while_another_ports_request_is_stuck_the_files_tell() {
