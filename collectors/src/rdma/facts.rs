@@ -26,6 +26,10 @@ pub(crate) struct PortFacts {
     pub(super) is_bonded: bool,
     /// The port is a vport of an e-switch and no link of this node: neither read nor judged.
     pub(crate) is_representor: bool,
+    /// The port is the uplink of an e-switch, by its interface on the device's own function: a device has one at most.
+    pub(super) is_uplink: bool,
+    /// The device has one. Only known to the port that speaks for the device.
+    pub(super) has_uplink: bool,
     /// The interface that netlink named last, if any.
     last_netdev: Option<String>,
     /// The kernel's cache time of `hw_counters`, in milliseconds: an administrator's setting.
@@ -80,18 +84,26 @@ impl PortFacts {
         };
         let representor = is_representor(place, self, answer.is_some());
         let representor = take(&mut self.is_representor, representor);
+        let uplink = is_uplink(place, &self.netdev);
+        let uplink = take(&mut self.is_uplink, uplink);
+        let of_device = take(&mut self.has_uplink, has_uplink(place));
         let bond = bond(&place.net, &self.netdev);
         self.is_bonded = bond.is_some();
         if let Some(name) = bond {
             self.netdev = name;
         }
-        if layer && lifespan && netdev && representor {
+        if layer && lifespan && netdev && representor && uplink && of_device {
             self.read = Some(now);
         }
     }
 
-    fn names(&self) -> (&str, &str, [bool; 2]) {
-        let kinds = [self.is_bonded, self.is_representor];
+    fn names(&self) -> (&str, &str, [bool; 4]) {
+        let kinds = [
+            self.is_bonded,
+            self.is_representor,
+            self.is_uplink,
+            self.has_uplink,
+        ];
         (&self.link_layer, &self.netdev, kinds)
     }
 }
@@ -110,6 +122,25 @@ fn is_representor(place: &PortLocation, facts: &PortFacts, is_answered: bool) ->
         return Ok(facts.is_representor);
     }
     // The uplink is another port's.
+    has_uplink_netdev(place)
+}
+
+/// Whether an interface is the uplink of the device's e-switch, and on the device's own function: in a bond, those of
+/// other functions are too.
+fn is_uplink(place: &PortLocation, netdev: &str) -> Result<bool, Error> {
+    if !has_vports(place) || !is_own(place, netdev) {
+        return Ok(false);
+    }
+    Ok(switch_port(place, netdev)?.is_some_and(|name| !name.contains("pf")))
+}
+
+/// Whether a port of the device is an uplink, for the port that speaks for the device.
+fn has_uplink(place: &PortLocation) -> Result<bool, Error> {
+    Ok(place.speaks_for_device && has_vports(place) && has_uplink_netdev(place)?)
+}
+
+/// Whether the device's function has an interface that is an uplink.
+fn has_uplink_netdev(place: &PortLocation) -> Result<bool, Error> {
     for (netdev, _) in function::masters(&place.folder)? {
         if switch_port(place, &netdev.name)?.is_some_and(|name| !name.contains("pf")) {
             return Ok(true);

@@ -90,6 +90,9 @@ pub(super) struct RdmaPort {
     /// Queried before the files, if netlink is available.
     port_query: Option<NetlinkPort>,
     hw_counters: Vec<Counter>,
+    /// Its hardware counters are those of a vport, if it has any.
+    is_vport: bool,
+    words: Words,
     /// Replaces the files, if the kernel reports all counters at once.
     stats: Option<NetlinkStats>,
     counters: Vec<Counter>,
@@ -180,6 +183,8 @@ impl RdmaPort {
             connections,
             port_query,
             stats,
+            words,
+            is_vport: hw_counters.iter().all(|c| c.meaning.name.starts_with("vport_")),
             hw_counters,
             counters,
             unlisted,
@@ -256,9 +261,31 @@ impl RdmaPort {
             if let Some(((hub, _), number)) = hub.as_ref().zip(number) {
                 hub.has_netdev(&place.device, number, if counts { &facts.netdev } else { "" });
             }
+            self.count_uplink();
         }
         if let Some((facts, _)) = &mut self.device {
             facts.refresh(now, &self.place.folder);
+        }
+    }
+
+    /// The counters of an uplink in switchdev mode are its device's: mlx5 has none of the port before Linux 6.5, and later
+    /// 0 for each (`mlx5_ib_query_q_counters_vport` of hw/mlx5/counters.c). In other modes ports have plain names.
+    fn count_uplink(&mut self) {
+        if !self.is_vport {
+            return;
+        }
+        if let Some((_, counters)) = self.device.as_mut().filter(|_| self.facts.has_uplink) {
+            counters.clear();
+        }
+        if self.facts.is_uplink {
+            self.stats = None;
+            let of_device = self.place.folder.join("hw_counters");
+            let counters = counter::of(&of_device, |word| self.words.port(word), &self.files);
+            self.hw_counters = counters.unwrap_or_else(|error| {
+                tracing::warn!(%error, "counters cannot be listed");
+                self.unlisted.push(unlistable(&error));
+                Vec::new()
+            });
         }
     }
 

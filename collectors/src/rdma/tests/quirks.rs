@@ -497,6 +497,29 @@ fn of_a_device_in_switchdev_mode_only_the_uplink_is_a_port() {
     assert_eq!(value(&readings, "rdma_port_state mlx5_0 7"), Some(4));
     assert_eq!(value(&readings, "rdma_port_netdev_up mlx5_0 7"), Some(1));
     assert!(readings.keys().any(|s| s.starts_with("rdma_device_info mlx5_0 ")));
+    // The kernel fills in none of the uplink's own counters: they are the device's.
+    for (series, count) in [
+        ("rdma_np_cnp_sent_total mlx5_0 7", Some(5)),
+        ("rdma_out_of_buffer_total mlx5_0 7", Some(7)),
+        ("rdma_req_transport_retries_exceeded_total mlx5_0 7", Some(1)),
+        ("rdma_hw_counters_info mlx5_0 7 sysfs", Some(1)),
+        ("rdma_device_hw_counter_total mlx5_0 np_cnp_sent", None),
+    ] {
+        assert_eq!(value(&readings, series), count, "{series}");
+    }
+}
+
+/// Two ports of one function, each with counters of its own.
+#[test]
+fn a_port_with_plain_counters_has_them_though_its_interface_is_of_a_switch() {
+    let node = Node::of("switchdev");
+    let port = "infiniband/mlx5_0/ports/7/hw_counters";
+    fs::remove_file(node.path(&format!("{port}/vport_out_of_buffer"))).unwrap();
+    fs::remove_file(node.path(&format!("{port}/vport_rx_write_requests"))).unwrap();
+    node.write(&format!("{port}/out_of_buffer"), "3\n");
+    let all: Vec<_> = node.ports("").iter_mut().map(|port| read(&mut **port)).collect();
+    let of_uplink = |series: &str| all.iter().find_map(|readings| value(readings, series));
+    assert_eq!(of_uplink("rdma_out_of_buffer_total mlx5_0 7"), Some(3));
 }
 
 #[test]
