@@ -28,13 +28,34 @@ pub(super) fn members(net: &Path, bond: &str) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Whether a member has a link. `None`: unknown, or it never had one: an unused port of a card is no fault.
-pub(super) fn is_up(net: &Path, member: &str) -> Option<bool> {
-    let text = |file| root::read_text(&net.join(member).join(file)).ok().flatten();
-    match text("operstate")?.as_str() {
-        "up" => Some(true),
-        "unknown" => None,
-        _ => (text("carrier_up_count")?.parse::<u64>().ok()? > 0).then_some(false),
+/// The link of a member of a bond. `None`: unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MemberLink {
+    /// Whether it is up. Also unknown if it never was: an unused port of a card is no fault.
+    pub(super) is_up: Option<bool>,
+    /// Whether it ever was since its interface was created (`carrier_up_count`, net/sched/sch_generic.c): a reboot or a
+    /// reload of the driver creates a new one.
+    pub(super) had_link: Option<bool>,
+}
+
+impl MemberLink {
+    pub(super) fn of(net: &Path, member: &str) -> Self {
+        let text = |file| root::read_text(&net.join(member).join(file)).ok().flatten();
+        match text("operstate").as_deref() {
+            None | Some("unknown") => Self::default(),
+            Some("up") => Self {
+                is_up: Some(true),
+                had_link: Some(true),
+            },
+            Some(_) => {
+                let count = text("carrier_up_count").and_then(|text| text.parse::<u64>().ok());
+                let had_link = count.map(|count| count > 0);
+                Self {
+                    is_up: had_link.filter(|had| *had).map(|_| false),
+                    had_link,
+                }
+            }
+        }
     }
 }
 
@@ -52,18 +73,19 @@ mod tests {
         let net = dir.path();
         let folder = net.join("eth0");
         fs::create_dir_all(&folder).unwrap();
-        assert_eq!(is_up(net, "eth0"), None);
-        for (state, links, expected) in [
-            ("up", "1", Some(true)),
-            ("down", "1", Some(false)),
-            ("lowerlayerdown", "7", Some(false)),
-            ("down", "0", None),
-            ("down", "", None),
-            ("unknown", "1", None),
+        assert_eq!(MemberLink::of(net, "eth0"), MemberLink::default());
+        for (state, links, is_up, had_link) in [
+            ("up", "1", Some(true), Some(true)),
+            ("down", "1", Some(false), Some(true)),
+            ("lowerlayerdown", "7", Some(false), Some(true)),
+            ("down", "0", None, Some(false)),
+            ("down", "", None, None),
+            ("unknown", "1", None, None),
         ] {
             fs::write(folder.join("operstate"), format!("{state}\n")).unwrap();
             fs::write(folder.join("carrier_up_count"), format!("{links}\n")).unwrap();
-            assert_eq!(is_up(net, "eth0"), expected, "{state} {links}");
+            let expected = MemberLink { is_up, had_link };
+            assert_eq!(MemberLink::of(net, "eth0"), expected, "{state} {links}");
         }
     }
 

@@ -123,6 +123,8 @@ metrics! {
         "MTU of the port's network interface in bytes, without the Ethernet header.";
     LAG_MEMBER_UP "rdma_lag_member_up" Gauge None Core [] MEMBER
         "Link state of a member of the port's bond: 1 up, 0 down; absent if it never had a link.";
+    LAG_MEMBER_HAD_LINK "rdma_lag_member_had_link" Gauge None Detail [] MEMBER
+        "Link history of a member of the port's bond since its network interface was created, at boot or at a reload of the driver: 1 had a link, 0 never had one.";
     DCQCN_ENABLED "rdma_dcqcn_enabled" Gauge None Detail ["point" "priority"] ECN
         "DCQCN state of a priority at the notification point (np) or reaction point (rp): 1 enabled, 0 disabled.";
     RESTING "rdma_ethernet_resting" Gauge None Core [] OWN

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::bond;
+use super::bond::{self, MemberLink};
 use super::calls::CallKind;
 use super::drivers::EthernetDriver;
 use super::error::CallError;
 use super::gate::Gate;
 use super::interface::{Interface, Pace, PortOf, push_unreadable};
-use super::metrics::{LAG_MEMBER_UP, Owner, RESTING};
+use super::metrics::{LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, Owner, RESTING};
 use crate::netlink::nldev::NldevPort;
 use crate::rdma::down::{self, DownAnswer};
 use crate::rdma::facts::PortFacts;
@@ -259,11 +259,10 @@ impl Device for EthernetPort {
             interface.setup.refresh((&gate, whole), net, name, self.on_disk);
             interface.setup.push(port.owner, out);
             if *is_member {
-                out.maybe_u64(
-                    &LAG_MEMBER_UP,
-                    &port.owner.labels(&[]),
-                    bond::is_up(net, name).map(u64::from),
-                );
+                let MemberLink { is_up, had_link } = MemberLink::of(net, name);
+                let labels = port.owner.labels(&[]);
+                out.maybe_u64(&LAG_MEMBER_UP, &labels, is_up.map(u64::from));
+                out.maybe_u64(&LAG_MEMBER_HAD_LINK, &labels, had_link.map(u64::from));
             }
             match may_ask {
                 Some(Ok(())) => stands &= interface.read(&port, out) == Pace::Second,

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::ethernet::metrics::{LAG_MEMBER_UP, RESTING};
 use collectors::rdma::metrics::NETDEV_UP;
 use collectors::{Subject, SubjectKind};
 
 use super::{Check, Looks, May, Scope, Version};
-use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading, Run};
 use crate::finding::{Finding, Joins, Rank, Remedy};
 use crate::judge::{Judge, evidence};
@@ -44,24 +42,13 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(600),
 };
 
-/// Ports by id and interface whose members of a bond were read. Without them, such a port is not known to be healthy.
-type Bonded = Bounded<(String, String), (), STORED>;
-
-fn conditions<'a>(judge: &Judge<'a>, bonded: &mut Bonded) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<&Fabric, Vec<&Group<'_>>> = BTreeMap::new();
     for group in judge.groups {
         for port in &group.ports {
-            let bond = (port.id.clone(), port.netdev.to_owned());
-            if port.one(&LAG_MEMBER_UP).is_some() {
-                bonded.put(bond.clone(), ());
-            } else if port.one(&RESTING).is_some() {
-                // Its interfaces were read, and none is a member.
-                bonded.remove(&bond);
-            }
-            let is_known = port.one(&LAG_MEMBER_UP).is_some() || bonded.get(&bond).is_none();
-            judged.push(alone(group, port, settled, is_known));
+            judged.push(alone(group, port, settled));
         }
         fabrics.entry(&group.fabric).or_default().push(group);
     }
@@ -72,11 +59,10 @@ fn conditions<'a>(judge: &Judge<'a>, bonded: &mut Bonded) -> Vec<Judged<'a>> {
 }
 
 /// One port.
-fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool, is_known: bool) -> Judged<'a> {
+fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<'a> {
     let fault = group.fault();
     let reading = match (port.link(), fault) {
         _ if !settled => Reading::Unknown,
-        (Link::Up, _) if !is_known => Reading::Unknown,
         (Link::Up, _) => Reading::Good,
         (Link::Down, Fault::Node | Fault::Untold) => Reading::Bad,
         (Link::Down, Fault::Shared | Fault::Unknown) | (Link::Disabled | Link::Unknown, _) => {

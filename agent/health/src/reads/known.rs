@@ -29,6 +29,10 @@ pub struct Known {
     pub roles: Bounded<String, Role, STORED>,
     /// RDMA adapters seen in this boot.
     pub adapters: Bounded<PciAddress, Role, STORED>,
+    /// Ports whose interface has members that were read, by port and interface.
+    pub bonds: Bounded<String, (), STORED>,
+    /// Members of bonds that were ever up, by port and interface.
+    pub members: Bounded<String, (), STORED>,
     /// The highest number of links up of each GPU, by place.
     pub links: Bounded<String, u64, STORED>,
 }
@@ -58,5 +62,18 @@ mod tests {
         let mut known: Known = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
         assert_eq!(known.once_in_use().collect::<Vec<_>>(), [("p", &role, 50)]);
         assert!(!known.roles.set("p".to_owned(), role) && !known.rates.raise("p".to_owned(), 50));
+    }
+
+    #[test]
+    fn a_record_without_members_of_bonds_is_read() {
+        let known: Known = serde_json::from_str(r#"{"rates":{"p":50},"roles":{}}"#).unwrap();
+        assert_eq!(
+            (known.rates.get("p"), known.members.iter().count()),
+            (Some(&50), 0)
+        );
+        let mut known = Known::default();
+        assert!(known.members.set("p eth0".to_owned(), ()) && !known.members.set("p eth0".to_owned(), ()));
+        let known: Known = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
+        assert!(known.members.get("p eth0").is_some());
     }
 }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use collectors::ethernet::metrics::LAG_MEMBER_UP;
+use collectors::ethernet::metrics::{LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, RESTING};
 use collectors::rdma::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
     PORT_RATE, PORT_STATE,
 };
-use collectors::{Label, Metric, PciAddress, Subject, SubjectKind, Value};
+use collectors::{Label, Metric, PciAddress, Subject, SubjectKind, Value, ethernet};
 
 use super::host::{Host, Slot};
 use super::known::{Known, Role};
-use model::snapshot::{Sample, Snapshot};
+use model::snapshot::{Presence, Sample, Snapshot};
 
 /// InfiniBand's numbers of port states.
 const ACTIVE: [u64; 2] = [4, 5];
@@ -57,6 +57,8 @@ pub struct Port<'a> {
     pub(crate) at: Duration,
     /// Its link state.
     link: Link,
+    /// The first member of its bond that has lost its link.
+    lost: Option<Sample<'a>>,
     /// All its series, of any collector.
     samples: Vec<Sample<'a>>,
 }
@@ -118,7 +120,6 @@ impl<'a> Port<'a> {
         match number(self.state.as_ref()) {
             None | Some(0) => Link::Unknown,
             Some(s) if ACTIVE.contains(&s) && interface == Some(0) => Link::Down,
-            Some(s) if ACTIVE.contains(&s) && self.lost_member().is_some() => Link::Down,
             Some(s) if ACTIVE.contains(&s) && physical.is_none_or(|p| p == LINK_UP) => Link::Up,
             Some(_) if physical == Some(DISABLED) && self.link_layer == "InfiniBand" => Link::Disabled,
             Some(_) => Link::Down,
@@ -126,8 +127,41 @@ impl<'a> Port<'a> {
     }
 
     /// The member of its bond that is down. The bond carries half then, and the kernel may report a rate that no link has.
-    pub(crate) fn lost_member(&self) -> Option<&Sample<'a>> {
-        self.all(&LAG_MEMBER_UP).find(|s| number(Some(s)) == Some(0))
+    pub(crate) const fn lost_member(&self) -> Option<&Sample<'a>> {
+        self.lost.as_ref()
+    }
+
+    /// Takes the members of its bond into its link state, and records them. Returns whether any is new. `are_read`: some
+    /// collector reads members.
+    fn note_members(&mut self, known: &mut Known, are_read: bool) -> bool {
+        let member = |s: &Sample<'_>| format!("{} {}", self.id, s.label("netdev").unwrap_or_default());
+        let mut changed = false;
+        for sample in self.all(&LAG_MEMBER_UP).filter(|s| number(Some(s)) == Some(1)) {
+            changed |= known.members.set(member(sample), ());
+        }
+        let is_down = |s: &&Sample<'_>| number(Some(s)) == Some(0);
+        // A reboot creates the interface again, and the kernel no longer knows that it had a link.
+        let had_link = |s: &&Sample<'_>| known.members.get(&member(s)).is_some();
+        let forgotten = || self.all(&LAG_MEMBER_HAD_LINK).filter(is_down).find(had_link);
+        let lost = self.all(&LAG_MEMBER_UP).find(is_down).or_else(forgotten).copied();
+        let is_read = [&LAG_MEMBER_UP, &LAG_MEMBER_HAD_LINK]
+            .iter()
+            .any(|metric| self.one(metric).is_some());
+        let bond = format!("{} {}", self.id, self.netdev);
+        if is_read {
+            changed |= known.bonds.set(bond, ());
+        } else if !are_read || self.one(&RESTING).is_some() {
+            // No collector reads members, or its interface was read and has none.
+            changed |= known.bonds.remove(&bond).is_some();
+        } else if self.link == Link::Up && known.bonds.get(&bond).is_some() {
+            // Whether all members are up is unknown until they are read again.
+            self.link = Link::Unknown;
+        }
+        if self.link == Link::Up && lost.is_some() {
+            self.link = Link::Down;
+        }
+        self.lost = lost;
+        changed
     }
 
     /// Whether it is in use. A port of EFA without an interface always is.
@@ -191,7 +225,7 @@ impl<'a> Port<'a> {
     }
 }
 
-/// Every port of a physical function, in order of [`Port::id`]. Records ports in use and adapters, and returns whether
+/// Every port of a physical function, in order of [`Port::id`]. Records ports in use, members of bonds and adapters, and returns whether
 /// any are new. It walks all series, so all checks share the result.
 pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) -> (Vec<Port<'a>>, bool) {
     let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
@@ -216,8 +250,11 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
         .collect();
     name_apart(&mut ports, known);
     ports.sort_by(|a, b| a.id.cmp(&b.id));
+    let collector = snapshot.collector(ethernet::SPEC.name);
+    let are_read = collector.is_none_or(|c| c.presence != Presence::NotHere);
     let mut changed = false;
-    for port in &ports {
+    for port in &mut ports {
+        changed |= port.note_members(known, are_read);
         if port.is_in_use() {
             changed |= known.rates.raise(port.id.clone(), port.rate);
         }
@@ -277,6 +314,7 @@ fn port<'a>(
         rate,
         at: snapshot.at.saturating_sub(info.age),
         link: Link::Unknown,
+        lost: None,
         samples,
     };
     port.link = port.read_link();

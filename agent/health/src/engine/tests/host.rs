@@ -293,6 +293,8 @@ pub(super) struct Host {
     pub(super) driver: Presence,
     /// The state of the collector of jobs.
     pub(super) slurm: Presence,
+    /// The state of the collector of Ethernet ports.
+    pub(super) ethernet: Presence,
     /// The worker that cannot be started, because 2 earlier processes have not ended.
     pub(super) stuck: Option<&'static str>,
     /// When the worker of the ports was stopped, as time since boot.
@@ -323,6 +325,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
                     Err(("denied".to_owned(), "no CAP_SYSLOG".to_owned()))
                 });
             }
+            "ethernet" => collector.presence = host.ethernet.clone(),
             "nvidia" => {
                 collector.presence = host.driver.clone();
                 collector

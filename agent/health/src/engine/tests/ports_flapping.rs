@@ -1,5 +1,7 @@
 //! Check `rdma-port-flapping`, and false alarms.
 
+use collectors::ethernet::metrics::LAG_MEMBER_UP;
+
 use super::host::Port;
 use super::ports_down::node;
 use super::sim::*;
@@ -64,6 +66,23 @@ fn three_seen_within_half_a_day_are_enough() {
         sim.pass(600);
         assert_eq!(sim.incidents().len(), usize::from(n == 3), "{n}");
     }
+}
+
+/// They are read 30 s later than their port, which the kernel calls active all the time.
+#[test]
+fn a_bond_has_not_lost_its_link_while_its_members_are_not_read_yet() {
+    let mut sim = node(8);
+    sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth0"], 0.0);
+    sim.pass(600);
+    for _ in 0..3 {
+        let members = std::mem::take(&mut sim.host.ports[3].series);
+        sim.restart();
+        sim.pass(60);
+        sim.host.ports[3].series = members;
+        sim.pass(600);
+    }
+    assert!(sim.says("LAG member down at 0000:13:00.0", false));
+    assert!(!sim.says(FLAPS, false));
 }
 
 #[test]

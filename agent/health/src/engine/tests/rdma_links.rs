@@ -1,11 +1,13 @@
 //! Checks `rdma-bit-errors`, `rdma-port-degraded` and `rdma-packet-loss`.
 
 use collectors::ethernet::metrics::{
-    LAG_MEMBER_UP, PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS, RESTING,
+    LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, PHY_CORRECTED_BITS, PHY_RX_BITS, PHY_SYMBOL_ERRORS, RESTING,
 };
 use collectors::rdma::metrics::{
     COUNTER_SATURATED, PACKET_SEQ_ERR, PORT_LANES, PORT_XMIT_PACKETS, SYMBOL_ERROR, UNICAST_XMIT_PACKETS,
 };
+
+use model::snapshot::Presence;
 
 use super::host::Port;
 use super::sim::*;
@@ -326,6 +328,9 @@ mod degraded {
         let all = std::mem::take(&mut sim.host.ports[3].series);
         sim.pass(3000);
         assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
+        // Nor is the kernel's default rate a fault of the link.
+        let findings = &sim.engine.view().incidents[0].findings;
+        assert_eq!(findings.len(), 1, "{findings:?}");
         sim.host.ports[3].series = all;
         sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth0"], 1.0);
         sim.host.ports[3].rate = Some(50e9);
@@ -346,6 +351,50 @@ mod degraded {
         sim.host.ports[3].set(&RESTING, &["bond0"], 0.0);
         sim.host.ports[3].rate = Some(50e9);
         sim.pass(700);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 cleared"]);
+    }
+
+    /// The kernel creates its interface again, and no longer knows that it had a link.
+    #[test]
+    fn a_member_of_a_bond_that_was_up_is_not_repaired_by_a_reboot() {
+        let mut sim = node(8);
+        let of_bond = |sim: &mut Sim, up: &[&'static str], had_none: &[&'static str]| {
+            let port = &mut sim.host.ports[3];
+            port.series.clear();
+            up.iter()
+                .for_each(|member| port.set(&LAG_MEMBER_UP, &[member], 1.0));
+            for member in had_none {
+                port.set(&LAG_MEMBER_HAD_LINK, &[member], 0.0);
+            }
+        };
+        // The second port of a card with one cable.
+        of_bond(&mut sim, &["eth0", "eth1"], &["eth2"]);
+        sim.pass(1000);
+        assert!(sim.incidents().is_empty());
+        of_bond(&mut sim, &["eth0"], &["eth2"]);
+        sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth1"], 0.0);
+        sim.pass(300);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
+        of_bond(&mut sim, &["eth0"], &["eth1", "eth2"]);
+        sim.reboot();
+        sim.pass(3000);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
+        of_bond(&mut sim, &["eth0", "eth1"], &["eth2"]);
+        sim.pass(700);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 cleared"]);
+    }
+
+    /// `[ethernet] enabled = false`.
+    #[test]
+    fn a_bond_is_judged_by_its_port_alone_where_members_are_not_read() {
+        let mut sim = node(8);
+        sim.host.ports[3].set(&LAG_MEMBER_UP, &["eth0"], 0.0);
+        sim.pass(1000);
+        assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
+        sim.host.ports[3].series.clear();
+        sim.host.ethernet = Presence::NotHere;
+        sim.restart();
+        sim.pass(1000);
         assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 cleared"]);
     }
 

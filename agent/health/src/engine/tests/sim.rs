@@ -115,6 +115,7 @@ impl Sim {
                 driven: Vec::new(),
                 driver: Presence::Open,
                 slurm: Presence::Open,
+                ethernet: Presence::Open,
                 stuck: None,
                 stopped: None,
                 jobs: Vec::new(),
