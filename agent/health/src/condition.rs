@@ -114,7 +114,10 @@ struct Streak {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Latest {
     /// The last one was good.
-    Good,
+    Good {
+        /// Earlier ones would have made a new finding.
+        after_bad: bool,
+    },
     /// The last one was bad.
     Bad {
         /// The first bad reading since the last good one, as time since boot.
@@ -138,13 +141,13 @@ impl Latest {
                 readings,
                 ..
             }) => (since, last, readings),
-            Some(Self::Good) | None => (at, at, 0),
+            Some(Self::Good { .. }) | None => (at, at, 0),
         };
         // The same reading in two snapshots counts once.
         let readings = before.saturating_add(u32::from(before == 0 || at > last));
         Self::Bad {
             since,
-            last: at,
+            last: at.max(last),
             readings,
             is_enough: readings >= pace.bad && at.saturating_sub(since) >= pace.bad_span,
         }
@@ -171,7 +174,7 @@ impl Streaks {
     /// The time since boot of the last bad reading of the bad condition `key`.
     pub(super) fn bad_at(&self, key: &str) -> Option<Duration> {
         match self.latest(key)? {
-            Latest::Good => None,
+            Latest::Good { .. } => None,
             Latest::Bad { last, .. } => Some(last),
         }
     }
@@ -225,7 +228,12 @@ impl Streaks {
                 self.latest.insert(key.to_owned(), latest);
             }
             Reading::Good if is_bad => {
-                self.latest.insert(key.to_owned(), Latest::Good);
+                let after_bad = match self.latest(key) {
+                    Some(Latest::Good { after_bad }) => after_bad,
+                    Some(Latest::Bad { is_enough, .. }) => is_enough,
+                    None => false,
+                };
+                self.latest.insert(key.to_owned(), Latest::Good { after_bad });
             }
             Reading::Good => {
                 self.latest.remove(key);

@@ -468,7 +468,7 @@ impl Engine {
 
     /// The current verdict.
     fn verdict(&self) -> Verdict {
-        let counts = |seen: &Seen| self.policy.own_of(seen) == Mode::Drain && self.is_confirmed(seen);
+        let counts = |seen: &Seen| self.policy.own_of(seen) == Mode::Drain && self.is_shown(seen);
         let (health, text) = match self.book.open().find(|i| i.standing().any(counts)) {
             Some(incident) => (Health::Unhealthy, show::line(incident)),
             None => match self

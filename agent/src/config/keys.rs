@@ -185,7 +185,7 @@ collectors::keys! {
         example "\"0.1\"", since "0.1.0",
         "Only checks of this version or earlier may drain; checks of later versions observe. Not set: 0.1.0.";
     SETTLE = "health.settle": Kind::Duration { zero: false }, default "\"30s\"", since "0.1.0",
-        "Findings on one subject within this time are one incident. It never delays a drain.";
+        "Findings on one subject within this time are one incident. Only the drain for an event of an earlier boot waits for it.";
     GPU_ADDRESSES = "health.gpu_addresses": PCI, default "[]", example "[\"0000:1b:00.0\"]",
         rule |set| each_once(set, &GPU_ADDRESSES), since "0.1.0",
         "PCI addresses of the GPUs that must exist. Empty: no per-address check.";

@@ -218,11 +218,13 @@ impl Devices for AmdDevices {
             }
             let files = GpuFiles::new(function.folder.clone());
             let partitions = topology.of(pci).to_vec();
+            let is_refused = files.refuses(ID);
             let mut identity = identity::read(&files, (pci, index), &driver, &partitions);
             let mut page = PageLabels::read(&files, &self.hostname, first);
             // From zero on if the driver took it again: what another device left is not this one's.
             let same = before.get(pci).filter(|gpu| gpu.function.inode == function.inode);
-            let is_refused = files.refuses(ID);
+            // The reset may have begun or ended between the reads.
+            let is_refused = is_refused || files.refuses(ID);
             if is_refused && let Some(known) = same {
                 identity.gpu.clone_from(&known.identity.gpu);
                 page.keep_uuid(&known.page);

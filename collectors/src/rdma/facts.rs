@@ -125,13 +125,20 @@ fn is_representor(place: &PortLocation, facts: &PortFacts, is_answered: bool) ->
     has_uplink_netdev(place)
 }
 
-/// Whether an interface is the uplink of the device's e-switch, and on the device's own function: in a bond, those of
-/// other functions are too.
+/// Whether an interface is the uplink of the device's e-switch. In a bond the port has the interface of the active link,
+/// which may be that of another function (`lag_event` of hw/mlx5/main.c, Linux 6.12).
 fn is_uplink(place: &PortLocation, netdev: &str) -> Result<bool, Error> {
-    if !has_vports(place) || !is_own(place, netdev) {
+    if !has_vports(place) || switch_port(place, netdev)?.is_none_or(|name| name.contains("pf")) {
         return Ok(false);
     }
-    Ok(switch_port(place, netdev)?.is_some_and(|name| !name.contains("pf")))
+    if is_own(place, netdev) {
+        return Ok(true);
+    }
+    let master = bond(&place.net, netdev);
+    Ok(master.is_some()
+        && function::masters(&place.folder)?
+            .into_iter()
+            .any(|(_, own)| own == master))
 }
 
 /// Whether a port of the device is an uplink, for the port that speaks for the device.

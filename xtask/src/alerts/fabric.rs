@@ -91,49 +91,56 @@ pub(super) static GROUP: Group = Group {
     and on (cluster, instance, incident)
       (nodewarden_incident_start_timestamp_seconds > time() - 3600)
   )
-) >= 4",
+) >= 4
+or
+(
+  count by (cluster, check) (count by (cluster, instance, check) (nodewarden_incident_info)) >= 4
+  and on (cluster, check)
+    ALERTS{alertname=\"FabricSameCheckOnManyNodes\",alertstate=\"firing\"}
+)",
             lasts: "5m",
             severity: Severity::Page,
             summary: "{{ $labels.check }} on {{ $value }} nodes of {{ $labels.cluster }}",
-            description: "Check {{ $labels.check }} opened incidents on {{ $value }} nodes of {{ $labels.cluster }} within an hour: loss, pauses or retries on many nodes come from the fabric, not from the nodes.",
+            description: "Check {{ $labels.check }} has incidents on {{ $value }} nodes of {{ $labels.cluster }}, of which at least 4 began within an hour: loss, pauses or retries on many nodes come from the fabric, not from the nodes.",
             act: "Look for what these nodes share: a leaf switch, a spine, a configuration that was rolled out. The runbook of the check says which counters of the switch to compare.",
             runbook: Runbook::OfCheck,
             fires: Case {
+                // It lasts as long as the incidents do.
                 input: &[
                     (
                         r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
-                        "1x20",
+                        "1x200",
                     ),
                     (
                         r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n1",incident="i1"}"#,
-                        "60x20",
+                        "60x200",
                     ),
                     (
                         r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
-                        "1x20",
+                        "1x200",
                     ),
                     (
                         r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n2",incident="i2"}"#,
-                        "120x20",
+                        "120x200",
                     ),
                     (
                         r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
-                        "1x20",
+                        "1x200",
                     ),
                     (
                         r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n3",incident="i3"}"#,
-                        "180x20",
+                        "180x200",
                     ),
                     (
                         r#"nodewarden_incident_info{cluster="c",instance="n4",incident="i4",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
-                        "1x20",
+                        "1x200",
                     ),
                     (
                         r#"nodewarden_incident_start_timestamp_seconds{cluster="c",instance="n4",incident="i4"}"#,
-                        "240x20",
+                        "240x200",
                     ),
                 ],
-                at: "10m",
+                at: "3h",
             },
             silent: Some(Case {
                 input: &[

@@ -92,10 +92,14 @@ impl Watch for Blocked {
                 judged.push(self.one(judge, collector, device.subject.clone(), late, answered));
             }
             if collector.late.is_empty() && collector.presence == Presence::Open {
+                let none_hangs = collector.devices.iter().all(|d| d.late.is_none());
+                // One that the driver cannot name since the boot is unlisted too: its address has its name still.
+                let is_replaced = |key: &String| {
+                    self.earlier.keys.contains(key) && judge.inventory.values().all(|gpu| gpu != name_of(key))
+                };
                 gone.extend(unlisted(judge, rule.id, collector).into_iter().filter(|judged| {
-                    rule.ends_unlisted
-                        || self.earlier.keys.contains(&judged.key)
-                        || (is_unnamed(&judged.key) && collector.devices.iter().all(|d| d.late.is_none()))
+                    let key = &judged.key;
+                    rule.ends_unlisted || (none_hangs && (is_unnamed(key) || is_replaced(key)))
                 }));
             }
             let subject = Subject::new(SubjectKind::Worker, collector.spec.name);
@@ -119,8 +123,13 @@ impl Watch for Blocked {
 
 /// Whether the device had only a place when it was blocked (`pci:0000:3b:00.0`, `index:3`): its driver has named it since.
 fn is_unnamed(key: &str) -> bool {
-    let name = key.rsplit(' ').next().unwrap_or_default();
+    let name = name_of(key);
     name.starts_with("pci:") || name.starts_with("index:")
+}
+
+/// The name of a key's device.
+fn name_of(key: &str) -> &str {
+    key.rsplit(' ').next().unwrap_or_default()
 }
 
 impl Blocked {

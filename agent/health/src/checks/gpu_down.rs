@@ -41,6 +41,15 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     })
 }
 
+/// Whether the driver responds for a GPU. `None`: unknown, as while it initializes its GPUs.
+pub(crate) fn answers(gpu: &Gpu<'_>, since_boot: Duration) -> Option<bool> {
+    match reading(gpu) {
+        Reading::Good => Some(true),
+        Reading::Bad if since_boot >= BOOT_GRACE => Some(false),
+        Reading::Bad | Reading::Unknown => None,
+    }
+}
+
 fn reading(gpu: &Gpu<'_>) -> Reading {
     match (gpu.is_up(), gpu.why_down()) {
         (Some(true), _) => Reading::Good,

@@ -8,7 +8,7 @@ use collectors::nvidia::metrics as n;
 use super::gpu::{Bursts, Leaps, SLOW, found, key, line};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
-use crate::finding::{Finding, Rank, Remedy};
+use crate::finding::{Finding, Need, Rank, Remedy};
 use crate::judge::Judge;
 use crate::reads::gpu::Gpu;
 use crate::reads::links::{self, Kind, Links};
@@ -45,6 +45,12 @@ pub static ERRORS: Check = Check {
 
 /// The fabric trains after the driver was loaded.
 const BOOT_GRACE: Duration = Duration::from_secs(600);
+
+/// Whether a need of a GPU is met. `None`: unknown, as for links that may still train.
+pub(crate) fn met(gpu: &Gpu<'_>, need: Need, since_boot: Duration) -> Option<bool> {
+    let trains = matches!(need, Need::LinksActive) && since_boot < BOOT_GRACE;
+    gpu.is_met(need).filter(|met| *met || !trains)
+}
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let gpus = judge.gpus;

@@ -23,7 +23,14 @@ impl Engine {
         })
     }
 
-    /// Whether a drain that does not stand may be written for a finding, and the verdict may be unhealthy for it.
+    /// Whether the verdict is unhealthy for a finding: one that the readings since the start showed stays until it ends,
+    /// whatever a single good one says.
+    pub(super) fn is_shown(&self, seen: &Seen) -> bool {
+        let latest = seen.key.as_ref().and_then(|key| self.streaks.latest(key));
+        latest == Some(Latest::Good { after_bad: true }) || self.is_confirmed(seen)
+    }
+
+    /// Whether a drain that does not stand may be written for a finding.
     ///
     /// * A condition must have been read as bad since the start, and not as good after that. One of an earlier boot needs
     ///   as many readings as a new one: right after a boot, links train and filesystems are mounted.
@@ -34,7 +41,7 @@ impl Engine {
         match &seen.key {
             None => is_of_boot || seen.outlived_boot || is_late,
             Some(key) => match self.streaks.latest(key) {
-                Some(Latest::Good) => false,
+                Some(Latest::Good { .. }) => false,
                 Some(Latest::Bad { is_enough, .. }) => is_of_boot || is_enough || is_late,
                 None => is_late,
             },

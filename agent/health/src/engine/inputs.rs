@@ -5,7 +5,7 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
 use super::Engine;
 use crate::Input;
-use crate::checks::Heard;
+use crate::checks::{Heard, gpu_down, gpu_nvlink};
 use crate::reads::gpu::{Gpu, all, gpus};
 use crate::reads::gpu_part::parts;
 use crate::reads::group::groups;
@@ -239,7 +239,7 @@ impl Engine {
         if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.site.settings.settle, now) {
             let met = |subject: &Subject, pci: Option<&PciAddress>, need| {
                 match gpus.iter().find(|g| g.label == subject.name) {
-                    Some(gpu) => gpu.is_up().and_then(|is_up| all([Some(is_up), gpu.is_met(need)])),
+                    Some(gpu) => all([gpu_down::answers(gpu, now), gpu_nvlink::met(gpu, need, now)]),
                     // Another GPU stands in its place.
                     None => {
                         let is_there = |g: &Gpu<'_>| g.is_up() == Some(true) && g.pci.as_ref() == pci;

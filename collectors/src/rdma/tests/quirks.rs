@@ -509,6 +509,21 @@ fn of_a_device_in_switchdev_mode_only_the_uplink_is_a_port() {
     }
 }
 
+#[test]
+fn the_uplink_of_a_bond_has_the_counters_of_its_device_whichever_link_is_active() {
+    let node = Node::of("switchdev");
+    node.write("infiniband/mlx5_0/ports/7/gid_attrs/ndevs/0", "ens9\n");
+    node.write("net/ens9/phys_switch_id", "00171203d23fb8\n");
+    node.write("net/ens9/phys_port_name", "p1\n");
+    node.write("net/bond0/bonding/mode", "active-backup 1\n");
+    node.link("net/ens9/master", "../bond0");
+    node.link("net/enp23s0f0np0/master", "../bond0");
+    let all: Vec<_> = node.ports("").iter_mut().map(|port| read(&mut **port)).collect();
+    let of_uplink = |series: &str| all.iter().find_map(|readings| value(readings, series));
+    assert_eq!(of_uplink("rdma_np_cnp_sent_total mlx5_0 7"), Some(5));
+    assert_eq!(of_uplink("rdma_out_of_buffer_total mlx5_0 7"), Some(7));
+}
+
 /// Two ports of one function, each with counters of its own.
 #[test]
 fn a_port_with_plain_counters_has_them_though_its_interface_is_of_a_switch() {

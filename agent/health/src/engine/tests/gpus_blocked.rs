@@ -1,5 +1,7 @@
 //! Check `gpu-driver-blocked`.
 
+use collectors::gpu::metrics as m;
+
 use super::gpus::{driven, node, show, well};
 use super::host::Driven;
 use super::sim::*;
@@ -74,6 +76,26 @@ fn a_blocked_gpu_that_was_replaced_is_over_with_the_next_boot() {
         sim.pass(300);
         assert!(sim.says("driver blocked", true), "{label}: {:?}", sim.incidents());
         assert!(!sim.slurm.is_drained(), "{label}");
+    }
+}
+
+/// Its driver starts and cannot name it: the GPU is the same, and as broken as before.
+#[test]
+fn a_blocked_gpu_that_the_driver_cannot_name_after_the_boot_stays_blocked() {
+    for label in ["pci:0000:3b:00.0", "index:0"] {
+        let mut sim = blocked("GPU-1");
+        sim.host.driven = vec![other(label)];
+        sim.host.driven[0]
+            .series
+            .retain(|(metric, ..)| !std::ptr::eq(*metric, &m::INFO));
+        sim.reboot();
+        sim.pass(900);
+        assert!(
+            sim.says("driver blocked", false),
+            "{label}: {:?}",
+            sim.incidents()
+        );
+        assert!(sim.slurm.is_drained(), "{label}");
     }
 }
 
