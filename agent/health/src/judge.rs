@@ -43,6 +43,8 @@ pub struct Judge<'a> {
     pub since_start: Duration,
     /// The kernel log has been read to its end, or the wait for it has timed out.
     pub log_is_read: bool,
+    /// The readings come from a recording: their times are not of this machine's clock.
+    pub is_replayed: bool,
     /// `health.rdma.ports` names none of the node's ports.
     pub names_no_port: bool,
     /// The reading of the PCI bus is new: two snapshots may hold the same.

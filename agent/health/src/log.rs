@@ -37,6 +37,11 @@ impl Log {
         }
     }
 
+    /// Whether the events come from a recording.
+    pub(super) const fn is_replayed(&self) -> bool {
+        self.replayed
+    }
+
     /// The events come from a recording.
     pub(super) fn replay(&mut self) {
         self.replayed = true;

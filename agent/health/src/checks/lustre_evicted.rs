@@ -59,7 +59,7 @@ impl Watch for State {
             // A reading that does not have an earlier one shows that it is none: the client marks its own connection so after an
             // administrator has switched a target on again, and only the worker that read it meanwhile leaves that out.
             let before = self.read.put(fs.to_owned(), read_at(judge, sample));
-            let is_new = before.is_some_and(|before| time >= before);
+            let is_new = judge.is_replayed || before.is_some_and(|before| time >= before);
             let later = self.counters.growth((fs.to_owned(), true), time) > 0 && is_new;
             let more = self
                 .counters

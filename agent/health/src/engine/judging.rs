@@ -32,6 +32,7 @@ impl Engine {
         let log_is_read = self.log.unfinished(self.now.boottime).is_none();
         self.names_no_port =
             rdma_scope::names_none(&self.policy.site.settings.rdma, ports, &self.state.known);
+        let is_replayed = self.log.is_replayed();
         let judge = |bad| Judge {
             snapshot,
             host,
@@ -46,6 +47,7 @@ impl Engine {
             now: self.now,
             since_start: self.now.boottime.saturating_sub(self.started),
             log_is_read,
+            is_replayed,
             names_no_port: self.names_no_port,
             bus_is_new,
             bad,
