@@ -367,7 +367,7 @@ impl CollectorTask {
 }
 
 impl TaskState {
-    /// Notes what the daemon is told of late threads. While it knows that an attempt to open blocks, it knows no other
+    /// Notes what is reported of late threads. While the daemon knows that an attempt to open blocks, it knows no other
     /// cause: the end of the attempt is reported even if it ends as the one before.
     fn report(&mut self, late: &[LateThread]) {
         self.reported = !late.is_empty();
