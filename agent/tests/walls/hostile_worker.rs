@@ -1,6 +1,6 @@
 //! A worker that was taken over, with its real socket: the daemon stays small, every scraper gets its page, nothing is drained.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -57,7 +57,8 @@ fn flood(node: &Node, frame: &FromWorker, times: usize) -> bool {
             match socket.read(&mut rest) {
                 Ok(0) => break true,
                 Ok(_) => {}
-                Err(_) => break false,
+                // It closed before it had read everything.
+                Err(error) => break error.kind() == ErrorKind::ConnectionReset,
             }
         }
     };
