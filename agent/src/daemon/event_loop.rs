@@ -1,71 +1,55 @@
 //! The daemon's event loop. Its thread waits on sockets, timers and channels only: no file, no lookup, no lock that
 //! another thread holds during I/O.
 
+mod jobs;
+mod parent;
+mod waiters;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use collectors::event::{JobChange, JobEnd, JobEvent};
 use collectors::sys::boot;
-use collectors::{BootId, DOMAINS, EventBody};
+use collectors::{BootId, EventBody};
 use tokio::sync::oneshot;
 
 use super::audit::{Notices, Trail};
 use super::effect_queue::{EffectQueue, EffectStep};
 use super::fleet::{Fleet, FleetEvent};
-use super::jobs::{self, Keeper};
+use super::jobs::Keeper;
 use super::journal::Journal;
 use super::mailbox::{Mailbox, Message};
 use super::release::Releases;
 use super::store::Publisher;
 use super::web::WebAccess;
 use crate::config::Listen;
-use crate::config::Loaded;
 use crate::web::Gate;
 use model::filter::Filter;
 use model::jobs::{Book, Looks, asked};
 use model::snapshot::Snapshot;
 
-use crate::link::{Summary, ToDaemon, ToParent};
+use crate::link::{Summary, ToParent};
 use crate::own::{AuditCounts, OwnFacts, Page};
 use health::audit::Entry;
 use health::engine::Engine;
 use health::verdict::Verdict;
 use health::view::View;
 use health::{Effect, Input, Now, Order, Record};
-use sys::packet::{Packets, Received};
+use sys::packet::Packets;
 use sys::poll::{Poll, Waker};
+use waiters::{Purpose, TICK_PATIENCE, Waiter};
 
 /// Health ticks are at multiples of this on the wall clock, so that all nodes of a cluster check at the same time.
 const TICK: Duration = Duration::from_secs(15);
 /// The first tick after a start, doubled until [`TICK`], so that the first verdict comes early.
 const FIRST_TICK: Duration = Duration::from_millis(250);
-/// Time for which a health tick waits for readings, also of slow devices; to the checks later ones are unknown.
-const TICK_PATIENCE: Duration = Duration::from_secs(3);
 /// Limit of a reading's age for a health tick: a scrape just before it serves both.
 const TICK_FRESH: Duration = Duration::from_secs(5);
 
 const PARENT: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
-
-/// A requester that waits for readings.
-struct Waiter {
-    waiting: Vec<u16>,
-    deadline: Duration,
-    purpose: Purpose,
-}
-
-/// The purpose of readings.
-enum Purpose {
-    /// For the engine's checks.
-    Tick,
-    /// A job has begun or ended.
-    Jobs,
-    /// For a page.
-    Page(oneshot::Sender<Arc<Page>>),
-}
 
 /// The state of the loop.
 pub struct Daemon {
@@ -318,16 +302,6 @@ impl Daemon {
         self.send_to_parent();
     }
 
-    /// Heartbeats are sent at other wake-ups if possible, so that they seldom need one of their own.
-    fn show_life(&mut self, time: Duration) {
-        let every = self.heartbeat;
-        // A parent that does not read must not get a long queue of them.
-        if time + every / 4 >= self.next_alive && self.to_parent.is_empty() {
-            self.next_alive = time + every;
-            self.tell_parent(&ToParent::Alive);
-        }
-    }
-
     fn carry_out(&mut self, step: EffectStep) {
         match step {
             // The thread lives as long as the process.
@@ -367,94 +341,6 @@ impl Daemon {
             self.tell_parent(&ToParent::Notify(Box::new(entry.clone())));
         }
         self.trail.add(entry);
-    }
-
-    /// Requests fresh readings from the workers; the requester is answered when they are complete or at the deadline.
-    /// A reading younger than `young`, or fresh by its collector's cadence, is not requested again.
-    fn ask(&mut self, deadline: Duration, filter: &Filter, young: Duration, purpose: Purpose) {
-        let (waiting, told) = self.fleet.ask(boot::boottime(), filter, young);
-        self.waiters.push(Waiter {
-            waiting,
-            deadline,
-            purpose,
-        });
-        for (domain, told) in told {
-            self.told(domain, told);
-        }
-    }
-
-    fn answer_waiters(&mut self, time: Duration) {
-        let is_slow = self.fleet.is_slow(time, TICK_PATIENCE);
-        let is_done = |w: &mut Waiter| {
-            // Only a tick waits for slow devices: else no check would ever judge them.
-            let is_complete = w.waiting.is_empty() && !(is_slow && matches!(w.purpose, Purpose::Tick));
-            is_complete || w.deadline <= time
-        };
-        let done: Vec<Waiter> = self.waiters.extract_if(.., is_done).collect();
-        if done.is_empty() {
-            return;
-        }
-        let snapshot = self.fleet.snapshot(time);
-        let wall = wall_clock().as_secs_f64();
-        self.jobs.take(&snapshot, &self.engine.ledger().xids, wall);
-        let is_tick = done.iter().any(|w| matches!(w.purpose, Purpose::Tick));
-        if is_tick {
-            self.step(Input::Snapshot(&snapshot));
-        } else {
-            self.engine.look_at_jobs(now(), &snapshot);
-        }
-        self.keep_jobs();
-        let page = self.publish_snapshot(snapshot);
-        for waiter in done {
-            if let Purpose::Page(reply) = waiter.purpose
-                && waiter.waiting.is_empty()
-            {
-                // The scraper may have gone. One that waited for nothing gets the page just published, and counts as late.
-                sys::ignore(reply.send(Arc::clone(&page)));
-            }
-        }
-    }
-
-    /// Stores lines of ended jobs, and the totals of running jobs whenever they are shown: no counter may decrease
-    /// after a restart.
-    fn keep_jobs(&mut self) {
-        let closed = self.jobs.closed();
-        let view = self.jobs.view();
-        let is_due = !closed.is_empty() || !view.running.is_empty();
-        closed.into_iter().for_each(|line| self.keeper.line(line));
-        for record in self.jobs.done() {
-            self.tell_parent(&ToParent::Recorded(record));
-        }
-        self.jobs.unwritten(self.keeper.unwritten());
-        if let Some(book) = is_due.then(|| jobs::kept(&self.jobs, &self.boot)).flatten() {
-            self.keeper.book(book);
-        }
-        self.facts.job_lines_dropped = self.keeper.dropped().saturating_add(self.records_dropped);
-        self.facts.jobs = Arc::new(view);
-    }
-
-    /// A job has begun or ended.
-    fn job(&mut self, job: &JobChange) {
-        let wall = wall_clock().as_secs_f64();
-        let start = job.start_us.map(|us| Duration::from_micros(us).as_secs_f64());
-        match job.what {
-            JobEvent::Began => self.jobs.began(&job.folder, start, wall),
-            JobEvent::Ended => {
-                for job in self.jobs.left(&job.folder, start, wall) {
-                    self.engine.job_left(now(), &job);
-                }
-            }
-        }
-        self.looks.stirred(boot::boottime(), job.what == JobEvent::Began);
-    }
-
-    /// The epilog of a job has left its record.
-    fn job_end(&mut self, end: &JobEnd) {
-        self.records_dropped = self.records_dropped.max(end.dropped);
-        if let Some(job) = self.jobs.told(end.clone(), wall_clock().as_secs_f64()) {
-            self.engine.job_left(now(), &job);
-        }
-        self.looks.stirred(boot::boottime(), false);
     }
 
     fn publish(&mut self) {
@@ -523,18 +409,6 @@ impl Daemon {
         }
     }
 
-    /// Requesters stop waiting for the collectors of a lost worker.
-    fn release_waiters(&mut self, domain: u16) {
-        let name = DOMAINS.get(usize::from(domain)).map_or("", |d| d.name);
-        for waiter in &mut self.waiters {
-            waiter.waiting.retain(|c| {
-                collectors::COLLECTORS
-                    .get(usize::from(*c))
-                    .is_some_and(|spec| spec.domain.name != name)
-            });
-        }
-    }
-
     fn message(&mut self, message: Message) {
         match message {
             Message::Scrape(by, filter, reply) => {
@@ -594,174 +468,6 @@ impl Daemon {
         if !answered {
             self.effects
                 .push(vec![Effect::Answer(Err("not answered".to_owned()))]);
-        }
-    }
-
-    fn tell_parent(&mut self, packet: &ToParent) {
-        self.to_parent
-            .push_back(postcard::to_stdvec(packet).unwrap_or_default());
-        self.send_to_parent();
-    }
-
-    fn send_to_parent(&mut self) {
-        let mut full = false;
-        while let Some(packet) = self.to_parent.front() {
-            match self.parent.send(packet, None) {
-                Ok(()) => {
-                    self.to_parent.pop_front();
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    full = true;
-                    break;
-                }
-                // Its end is noticed when receiving.
-                Err(_) => self.to_parent.clear(),
-            }
-        }
-        if std::mem::replace(&mut self.parent_full, full) != full {
-            sys::ignore(self.poll.want_write(&self.parent, PARENT, full));
-        }
-    }
-
-    fn hear_parent(&mut self) -> io::Result<()> {
-        loop {
-            match self.parent.receive()? {
-                Received::Nothing => return Ok(()),
-                Received::Closed => {
-                    if !self.parent_gone {
-                        tracing::debug!("the parent is gone; stopping");
-                    }
-                    self.parent_gone = true;
-                    self.poll.remove(&self.parent);
-                    return Ok(());
-                }
-                Received::Packet(bytes, fd) => match postcard::from_bytes::<ToDaemon>(&bytes) {
-                    Ok(packet) => self.packet(packet, fd),
-                    Err(e) => tracing::error!(error = %e, "protocol error from the parent"),
-                },
-            }
-        }
-    }
-
-    fn packet(&mut self, packet: ToDaemon, fd: Option<std::os::fd::OwnedFd>) {
-        match packet {
-            ToDaemon::Init(_) | ToDaemon::Socket => tracing::error!("protocol error: second start packet"),
-            ToDaemon::Web(found) => {
-                self.facts.web_config_error = self.web.change(found);
-                self.changed = true;
-            }
-            ToDaemon::WebRejected => {
-                self.facts.web_config_error = Some(true);
-                self.changed = true;
-            }
-            ToDaemon::Config { loaded, error } => self.configure(*loaded, error),
-            ToDaemon::Worker {
-                domain,
-                pid,
-                starts,
-                stuck_slots,
-            } => {
-                if self.releases.is_held(domain) {
-                    // Started before the parent knew of the release. Closing its socket ends it.
-                    return;
-                }
-                let Some(socket) = fd else {
-                    tracing::error!(domain, "protocol error from the parent: worker without a socket");
-                    return;
-                };
-                self.release_waiters(domain);
-                self.changed = true;
-                let worker = (pid, starts, stuck_slots);
-                let (cursors, notes) = (self.engine.cursors(), self.engine.notes());
-                match self.fleet.attach(domain, worker, socket, cursors, notes) {
-                    Ok(told) => {
-                        if let Some(fd) = self.fleet.fd(domain)
-                            && let Err(e) = self.poll.add(fd, u64::from(domain))
-                        {
-                            tracing::error!(domain, error = %e, "cannot watch the worker's socket");
-                        }
-                        self.told(domain, told);
-                    }
-                    Err(e) => tracing::error!(domain, error = %e, "cannot use the worker's socket"),
-                }
-            }
-            ToDaemon::WorkerDown {
-                domain,
-                why,
-                stuck_slots,
-            } => {
-                if !self.releases.is_held(domain) {
-                    self.release_waiters(domain);
-                    self.fleet.down(domain, why, stuck_slots);
-                }
-            }
-            ToDaemon::Held(domain, number) => {
-                if let Some(lease) = self.releases.is_free(domain, number, boot::boottime()) {
-                    self.fleet.lease(domain, Some(lease));
-                    self.changed = true;
-                }
-            }
-            ToDaemon::Slots(domain, stuck) => self.fleet.slots(domain, stuck),
-            ToDaemon::Notified(counts) => self.facts.notifications = counts,
-            ToDaemon::Checked(state) => {
-                self.fleet.command(*state);
-                self.changed = true;
-            }
-            ToDaemon::Looked(looked) => self.step(Input::Scheduler(looked.as_ref())),
-            ToDaemon::Acted(id, outcome) => {
-                self.journal.outcome(&outcome);
-                self.step(Input::Done(id, &outcome));
-            }
-        }
-    }
-
-    /// Replaces a worker, which reads its settings only at its start. One that is stuck keeps its slot, and the next one
-    /// takes the other.
-    fn renew(&mut self, domain: u16) {
-        // No driver is released, so no one waits for this number.
-        self.tell_parent(&ToParent::Hold(domain, 0));
-        let sent = self.fleet.readable(domain);
-        self.told(domain, sent);
-        self.release_waiters(domain);
-        self.fleet.forget(domain);
-        self.tell_parent(&ToParent::Free(domain));
-    }
-
-    fn configure(&mut self, loaded: Loaded, error: Option<String>) {
-        self.facts.config_error = error.is_some();
-        self.changed = true;
-        if error.is_some() {
-            return;
-        }
-        let is_elsewhere = loaded.config.listen != self.listen;
-        if is_elsewhere {
-            tracing::warn!("listen: the new addresses need a restart");
-        }
-        self.facts.restart_needed = is_elsewhere;
-        self.web.listens_elsewhere(is_elsewhere);
-        match loaded.policy() {
-            Ok(policy) => {
-                sys::log::set_level(&loaded.config.log_level);
-                self.fleet.set_log_level(&loaded.config.log_level);
-                self.notifies = loaded.config.notify.is_some();
-                self.facts.mode = loaded.config.health.mode;
-                self.facts.max_jobs = loaded.config.max_jobs();
-                self.facts.metrics = Arc::new(loaded.config.metrics);
-                self.facts.access = loaded.config.access;
-                self.facts.operators = loaded.config.health.operators.into();
-                self.facts.rdma = Arc::new(loaded.config.health.rdma);
-                for domain in self.fleet.set_settings(loaded.config.collectors) {
-                    self.renew(domain);
-                }
-                self.fleet.set_commands(&policy.site.settings.commands);
-                let effects = self.engine.set_policy(now(), policy);
-                self.effects.push(effects);
-                tracing::info!("configuration in force");
-            }
-            Err(e) => {
-                self.facts.config_error = true;
-                tracing::error!("configuration rejected, the previous one stays in force: {e}");
-            }
         }
     }
 }
