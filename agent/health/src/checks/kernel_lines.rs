@@ -57,8 +57,8 @@ check! { PCIE_ERROR "pcie-error" Pci Node ObserveOrDrain,
     ignored "Corrected errors, links of slots that go down or come up: counted. A cut-off triggered by software. A driver that cannot recover its device, without a failed recovery."
 }
 check! { DISK_ERROR "disk-error" Disk Node ObserveOrDrain,
-    fires "The kernel log reports time-outs, resets, I/O or medium errors of a local disk. Or that a disk was given up, or a RAID array of the kernel (md) lacks one.",
-    clears "6 h without, medium errors 24 h. A disk that was given up: a reboot. A RAID array: a person.",
+    fires "The kernel log reports time-outs, resets, I/O or medium errors of a local disk. Or that a disk was given up or not started, or a RAID array of the kernel (md) lacks one.",
+    clears "6 h without, medium errors 24 h. A disk that was given up or not started: a reboot. A RAID array: a person.",
     ignored "Commands that a drive does not support. Optical, floppy, loop, memory and network disks, by name. A removable disk counts where the line names only its address. Hardware RAID is not read."
 }
 check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,

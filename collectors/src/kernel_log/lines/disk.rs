@@ -1,8 +1,8 @@
 //! Local disks: drivers/nvme/host/{pci,core}.c, block/blk-core.c, drivers/scsi, drivers/ata/libata-eh.c, drivers/md.
 
-use super::form::at;
+use super::form::{at, driver};
 use super::{Ends, Meaning, ROW, Row};
-use crate::SubjectKind::Disk;
+use crate::SubjectKind::{Disk, Pci};
 
 const fn fault(ends: Ends) -> Meaning {
     Meaning::Fault {
@@ -55,6 +55,20 @@ pub(super) static ROWS: &[Row] = &[
             at("nvme <>: Disabling device after reset failure"),
             at("nvme <>: Device not ready; aborting "),
         ],
+        ..ROW
+    },
+    // The only line of a drive that answers, but not to all that its start asks.
+    Row {
+        id: "nvme-not-started",
+        what: "an NVMe controller was not started by its driver",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("nvme: probe of <> failed with error "),
+            driver("nvme", "probe with driver nvme failed with error "),
+        ],
+        // Tried again later.
+        not: &["error -517"],
         ..ROW
     },
     Row {

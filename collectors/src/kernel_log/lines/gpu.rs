@@ -254,7 +254,7 @@ pub(super) static ROWS: &[Row] = &[
             driver(AMD, "% correctable hardware errors detected in *block"),
             driver(AMD, "% new correctable hardware errors detected in *block"),
             driver(AMD, "% deferred hardware errors detected in *block"),
-            driver(AMD, "% new deferred hardware errors detected in *block"),
+            driver(AMD, "% new deferred hardware errors detected"),
         ],
         not: &["detected in total in", DETAIL],
         when: has_errors,

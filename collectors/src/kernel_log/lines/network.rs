@@ -76,9 +76,31 @@ pub(super) static ROWS: &[Row] = &[
             driver(MLX5, "Firmware over % MS in "),
             driver(MLX5, "mlx5_init_one failed with error code "),
             driver(MLX5, "mlx5_load_one failed with error code "),
+            at("bnxt_en: probe of <> failed with error "),
+            driver("bnxt_en", "probe with driver bnxt_en failed with error "),
+            at("ice: probe of <> failed with error "),
+            driver("ice", "probe with driver ice failed with error "),
+            at("ionic: probe of <> failed with error "),
+            driver("ionic", "probe with driver ionic failed with error "),
+            at("mlx4_core: probe of <> failed with error "),
+            driver("mlx4_core", "probe with driver mlx4_core failed with error "),
+            at("hfi1: probe of <> failed with error "),
+            driver("hfi1", "probe with driver hfi1 failed with error "),
+            driver("efa", "Reset indication didn't turn "),
+            driver("efa", "Device isn't ready, "),
+            // The Ethernet half runs, and no RDMA device appears.
+            pci("IRDMA hardware initialization FAILED "),
         ],
         // Tried again later.
         not: &["error -517"],
+        ..ROW
+    },
+    Row {
+        id: "rdma-device-not-started",
+        what: "an RDMA device was not started by its driver",
+        about: RdmaDevice,
+        meaning: fault(Ends::Reboot),
+        forms: &[at("infiniband <>: Couldn't create per-port data")],
         ..ROW
     },
     Row {
@@ -91,6 +113,19 @@ pub(super) static ROWS: &[Row] = &[
             pci("The device sent a completion but the driver didn't receive any MSI-X interrupt"),
             driver("efa", "Admin queue is closed"),
             driver("ena", "Admin queue is closed"),
+        ],
+        ..ROW
+    },
+    // The driver's own releases print them for the device, on kernels that they build for without the kernel's function.
+    Row {
+        id: "rdma-admin-queue",
+        what: "an RDMA device does not answer its driver",
+        about: RdmaDevice,
+        meaning: fault(Ends::Reboot),
+        forms: &[
+            at("infiniband <>: The device didn't send any completion for admin cmd "),
+            at("infiniband <>: The device sent a completion but the driver didn't receive any MSI-X interrupt"),
+            at("infiniband <>: Admin queue is closed"),
         ],
         ..ROW
     },

@@ -115,6 +115,7 @@ pub(super) static ROWS: &[Row] = &[
             lustre("Timed out RDMA with <> (%)"),
             lustre("Timed out tx: "),
             lustre("Timeout error while writing to <>"),
+            lustre("There was an unexpected network error while writing to <>"),
         ],
         ..ROW
     },
