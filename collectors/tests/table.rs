@@ -75,6 +75,11 @@ fn faults(metric: &Metric) -> Vec<String> {
         !reserved.iter().any(|r| name.ends_with(r)),
         "the name ends as a part of a histogram does".into(),
     );
+    let types = ["_counter", "_gauge", "_histogram", "_summary"];
+    rule(
+        metric.tier != Tier::Core || !types.iter().any(|word| name.contains(word)),
+        "`promtool check metrics` refuses a name with a type in it".into(),
+    );
     let stem = name.trim_end_matches("_total");
     for unit in UNITS {
         let suffix = format!("_{}", unit.suffix());
@@ -150,6 +155,13 @@ fn the_rules_catch_what_they_are_for() {
                 ..GOOD
             },
             "histogram",
+        ),
+        (
+            Metric {
+                name: "host_counter_bytes_total",
+                ..GOOD
+            },
+            "promtool",
         ),
         (
             Metric {

@@ -100,6 +100,13 @@ impl Book {
         self.incidents.iter().filter(|i| i.status == Status::Open)
     }
 
+    /// Whether an open incident has the condition as a finding that requires no act.
+    pub(super) fn is_open_without_drain(&self, key: &str) -> bool {
+        let observed =
+            |seen: &Seen| !seen.drains && seen.resolved.is_none() && seen.key.as_deref() == Some(key);
+        self.open().any(|incident| incident.findings.iter().any(observed))
+    }
+
     /// Whether an operator's lift still counts for any incident.
     pub(super) fn any_lifted(&self) -> bool {
         self.incidents

@@ -86,6 +86,8 @@ pub(super) fn device_of<'k>(check: &str, key: &'k str) -> &'k str {
 pub(super) enum Turn {
     /// It became bad: new evidence.
     Bad(Run),
+    /// It was bad before its check was allowed to act, and still is.
+    Again(Run),
     /// It is healthy again.
     Good(Run),
 }
@@ -93,7 +95,7 @@ pub(super) enum Turn {
 impl Turn {
     pub(super) const fn run(self) -> Run {
         match self {
-            Self::Bad(run) | Self::Good(run) => run,
+            Self::Bad(run) | Self::Again(run) | Self::Good(run) => run,
         }
     }
 }
@@ -182,6 +184,22 @@ impl Streaks {
     /// What the readings since the start say about the bad condition `key`.
     pub(super) fn latest(&self, key: &str) -> Option<Latest> {
         self.latest.get(key).copied()
+    }
+
+    /// The readings since the start that show a bad condition once more, if they are as many as a new one needs.
+    pub(super) fn again(&self, judged: &Judged<'_>) -> Option<Run> {
+        match self.latest(&judged.key)? {
+            Latest::Bad {
+                since,
+                last,
+                readings,
+                is_enough: true,
+            } if judged.reading == Reading::Bad => Some(Run {
+                readings,
+                span: last.saturating_sub(since),
+            }),
+            _ => None,
+        }
     }
 
     /// Restarts the count of the condition `key`.
@@ -286,7 +304,7 @@ impl Streaks {
         if let Some(turn) = turn {
             self.running.remove(key);
             match turn {
-                Turn::Bad(_) => {
+                Turn::Bad(_) | Turn::Again(_) => {
                     bad.insert(key.to_owned());
                     let latest = Latest::Bad {
                         since: judged.at.saturating_sub(run.span),

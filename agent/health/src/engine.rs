@@ -158,8 +158,8 @@ impl Engine {
         self.flush()
     }
 
-    /// Replaces the policy. Drains that the new one permits start immediately, except for findings of a check that only observed:
-    /// those drain when they are found again.
+    /// Replaces the policy. Drains that the new one permits start immediately. Conditions of a check that only observed drain
+    /// with the next readings that show them, and its events when they happen again.
     pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Effect> {
         self.begin(now);
         self.policy = policy;

@@ -311,6 +311,13 @@ collectors::keys! {
 }
 
 /// `[health.expect]`.
+/// The devices and ports that no check judges. What is never read could not end what was found before.
+fn not_judged(set: &Settings) -> Result<Vec<rdma::Pattern>, Error> {
+    let mut names: Vec<rdma::Pattern> = set.get(&RDMA_EXCLUDE)?;
+    names.append(&mut rdma::excluded(set)?);
+    Ok(names)
+}
+
 fn expect(set: &Settings) -> Result<health::settings::Expect, Error> {
     let memory: Option<String> = set.find(&EXPECT_MEMORY)?;
     let modules: Vec<String> = set.get(&EXPECT_MODULES)?;
@@ -357,7 +364,7 @@ impl Config {
                 gpu_addresses: addresses(set, &GPU_ADDRESSES)?,
                 rdma: health::settings::Rdma {
                     ports: set.get(&RDMA_PORTS)?,
-                    exclude: set.get(&RDMA_EXCLUDE)?,
+                    exclude: not_judged(set)?,
                     storage: set.get(&RDMA_STORAGE)?,
                     addresses: addresses(set, &RDMA_ADDRESSES)?,
                     pfc: priorities(&PFC)?,

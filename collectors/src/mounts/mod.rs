@@ -46,7 +46,7 @@ const MOST_STUCK: usize = 2 * MOST;
 crate::keys! {
     KEYS;
     ENABLED = "mounts.enabled": Kind::Boolean, default "true", since "0.1.0",
-        "Probe mounted filesystems (parallel, network, local) once a minute.";
+        "Probe mounted filesystems (parallel, network, local) once a minute. False: incidents of mounts end.";
     EXCLUDE = "mounts.exclude": Kind::List { what: "an array of folders", of: &Kind::Path, empty: true }, default "[]", since "0.1.0",
         "Folders whose mounts are neither listed nor probed. Folders of container runtimes are always excluded.";
 }

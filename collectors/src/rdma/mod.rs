@@ -33,7 +33,7 @@ use crate::sys::listen::EventWaker;
 use crate::sys::netlink::{self, IdleSocket};
 use crate::{Cadence, Env, Error, Settings, Source, Spec, Watcher, domain};
 use hub::Hub;
-pub use settings::{NAMES, Pattern};
+pub use settings::{NAMES, Pattern, excluded};
 
 /// The rdma collector.
 pub static SPEC: Spec = Spec {

@@ -32,7 +32,7 @@ crate::keys! {
     INCLUDE = "rdma.include": NAMES, default "[]", example "[\"mlx5_*\"]", since "0.1.0",
         "Devices (mlx5_0) or ports (mlx5_0/2) to read, with the wildcards * and ?. Empty: all.";
     EXCLUDE = "rdma.exclude": NAMES, default "[]", example "[\"mlx5_bond_0\", \"mlx5_4/2\"]", since "0.1.0",
-        "Devices or ports that are never read.";
+        "Devices or ports that are never read, and that no check judges.";
     EXCLUDE_NETDEVS = "rdma.exclude_netdevs": Kind::List { what: "an array of names of network interfaces", of: &Kind::Text {
             what: "a name such as \"eno1\" or \"eno*\"",
             fits: |text| Pattern::try_from(text.to_owned()).is_ok(),
@@ -50,6 +50,14 @@ crate::keys! {
         "NCCL_IB_GID_INDEX as the cluster's jobs set it. Not set: NCCL selects an entry.";
     SYSFS_ONLY = "rdma.sysfs_only": Kind::Boolean, default "false", since "0.1.0",
         "Read hardware counters from one file each, also where netlink reads them all at once.";
+}
+
+/// `rdma.exclude`: devices or ports that are never read.
+///
+/// # Errors
+/// As [`Settings::get`].
+pub fn excluded(set: &Settings) -> Result<Vec<Pattern>, Error> {
+    set.get(&EXCLUDE)
 }
 
 /// The table.

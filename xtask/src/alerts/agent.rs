@@ -46,8 +46,8 @@ unless on (cluster, instance)
             lasts: "30m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: nodewarden cannot tell whether the node is healthy",
-            description: "The verdict on {{ $labels.instance }} has been unknown for 30 min: the kernel log or the host cannot be read.",
-            act: "`nodewarden status` names the source and the reason; docs/operations/troubleshooting.md says what to do for each.",
+            description: "The verdict on {{ $labels.instance }} has been unknown for 30 min: a source cannot be read, a fault is not confirmed, or a device is missing although its incident was cleared.",
+            act: "`nodewarden status` gives the reason; docs/operations/troubleshooting.md says what to do for each.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(

@@ -114,10 +114,11 @@ fn judged<'a>(judge: &Judge<'a>, row: &'a Command) -> Option<Judged<'a>> {
             drains: true,
             count: turn.readings.into(),
             evidence: format!(
-                "nodewarden_command_healthy{{check={check:?}}} 0, expected 1, {:.1} s old, {} after {:.1} s: {}",
+                "nodewarden_command_healthy{{check={check:?}}} 0, expected 1, {:.1} s old, {} after {:.1} s{}{}",
                 age.as_secs_f64(),
                 run.why,
                 run.took.as_secs_f64(),
+                if run.line.is_empty() { "" } else { ": " },
                 run.line
             ),
             ..Finding::of_condition(check, Subject::node())

@@ -45,9 +45,9 @@ pub static FABRIC: Check = Check {
 const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// `gpu_fabric_state`: joined.
 const JOINED: f64 = 3.0;
-/// `gpu_fabric_health_summary`: unhealthy.
+/// `gpu_fabric_health`: unhealthy.
 const UNHEALTHY: f64 = 2.0;
-/// `gpu_fabric_health_summary`: limited capacity, as with degraded bandwidth.
+/// `gpu_fabric_health`: limited capacity, as with degraded bandwidth.
 const LIMITED: f64 = 3.0;
 
 fn persistence<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {

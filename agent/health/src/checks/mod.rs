@@ -64,6 +64,7 @@ pub mod rdma_retries_exceeded;
 pub(crate) mod rdma_scope;
 pub(crate) mod rdma_setup;
 pub mod reading_blocked;
+pub(crate) mod switched_off;
 mod unreadable;
 pub mod values_unread;
 mod watch;

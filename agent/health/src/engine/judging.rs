@@ -7,7 +7,7 @@ use collectors::SubjectKind;
 
 use super::Engine;
 use crate::book::Known;
-use crate::checks::{Forget, Watch, rdma_scope};
+use crate::checks::{Forget, Watch, rdma_scope, switched_off};
 use crate::condition::{Turn, device_of};
 use crate::incident::{Incident, Status};
 use crate::judge::{Judge, Keep};
@@ -60,9 +60,19 @@ impl Engine {
         for (check, watch) in self.checks.each() {
             self.streaks.begin(watch.bridges());
             let judge = judge(of_check(&self.state.bad, check.id, watch.as_ref()));
-            for judged in rdma_scope::limit(&judge, check, watch.look(&judge)) {
-                if let Some(turn) = self.streaks.take(&mut self.state.bad, check.id, &judged) {
-                    turned.push((turn, judged.key, (judged.finding)(turn.run())));
+            let judged = rdma_scope::limit(&judge, check, watch.look(&judge));
+            for judged in switched_off::limit(&judge, check, judged) {
+                let turn = self.streaks.take(&mut self.state.bad, check.id, &judged);
+                let turn = turn.or_else(|| {
+                    let only_observed = self.book.is_open_without_drain(&judged.key);
+                    let again = self.streaks.again(&judged).filter(|_| only_observed);
+                    again.map(Turn::Again)
+                });
+                let Some(turn) = turn else { continue };
+                let finding = (judged.finding)(turn.run());
+                let acts = finding.drains && !self.policy.only_observes(&finding.check);
+                if acts || !matches!(turn, Turn::Again(_)) {
+                    turned.push((turn, judged.key, finding));
                 }
             }
             self.streaks.end(check.id, self.now.boottime);
@@ -78,7 +88,7 @@ impl Engine {
         self.apply(before);
         for (turn, key, mut finding) in turned {
             let is_stored = match turn {
-                Turn::Bad(_) => {
+                Turn::Bad(_) | Turn::Again(_) => {
                     finding.key = Some(key.clone());
                     self.find(finding)
                 }

@@ -124,7 +124,9 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Reboot),
         forms: &[
             at("infiniband <>: The device didn't send any completion for admin cmd "),
-            at("infiniband <>: The device sent a completion but the driver didn't receive any MSI-X interrupt"),
+            at(
+                "infiniband <>: The device sent a completion but the driver didn't receive any MSI-X interrupt",
+            ),
             at("infiniband <>: Admin queue is closed"),
         ],
         ..ROW

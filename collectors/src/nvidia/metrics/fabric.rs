@@ -17,7 +17,7 @@ metrics! {
     FABRIC_HEALTH_MASK "gpu_fabric_health_mask" Gauge None Debug GPU, "nvmlDeviceGetGpuFabricInfoV",
         [gauge("DCGM_FI_DEV_FABRIC_HEALTH_MASK").same()]
         "Fabric health of a GPU as the driver's bitmask.";
-    FABRIC_HEALTH_SUMMARY "gpu_fabric_health_summary" Gauge None Core GPU, "nvmlDeviceGetGpuFabricInfoV",
+    FABRIC_HEALTH_SUMMARY "gpu_fabric_health" Gauge None Core GPU, "nvmlDeviceGetGpuFabricInfoV",
         [gauge("DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY").same()]
         "Fabric health of a GPU as the driver's summary: 1 healthy, 2 unhealthy, 3 limited capacity; absent before driver R580.";
     FABRIC_INFO "gpu_fabric_info" Info None Detail &["gpu", "cluster_uuid", "clique"], "nvmlDeviceGetGpuFabricInfoV", []

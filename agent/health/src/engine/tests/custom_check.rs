@@ -53,6 +53,19 @@ fn ends_with(sim: &mut Sim, at: usize, result: CommandResult, line: &str) {
 use CommandResult::{Failed, Healthy, TimedOut, Unhealthy, Unknown};
 
 #[test]
+fn a_row_that_is_raised_to_drain_acts_on_a_fault_that_stands() {
+    let mut sim = node(Mode::Drain, &[row("disk", Mode::Observe)]);
+    for _ in 0..3 {
+        ends(&mut sim, Unhealthy);
+    }
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 0));
+    sim.config.commands = vec![row("disk", Mode::Drain)];
+    sim.reload();
+    ends(&mut sim, Unhealthy);
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 1));
+}
+
+#[test]
 fn two_bad_results_in_a_row_are_a_finding_and_two_good_ones_end_it() {
     let mut sim = node(Mode::Drain, &[row("disk", Mode::Observe)]);
     ends(&mut sim, Unhealthy);

@@ -295,6 +295,8 @@ pub(super) struct Host {
     pub(super) slurm: Presence,
     /// The state of the collector of Ethernet ports.
     pub(super) ethernet: Presence,
+    /// A collector that the site has switched off.
+    pub(super) off: Option<&'static str>,
     /// The worker that cannot be started, because 2 earlier processes have not ended.
     pub(super) stuck: Option<&'static str>,
     /// When the worker of the ports was stopped, as time since boot.
@@ -382,6 +384,9 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
     for collector in snapshot.collectors_mut() {
         if host.stuck == Some(collector.spec.domain.name) {
             (collector.presence, collector.devices) = (Presence::Unknown, Vec::new());
+        }
+        if host.off == Some(collector.spec.name) {
+            (collector.presence, collector.devices) = (Presence::NotHere, Vec::new());
         }
     }
     snapshot.collectors.push(Arc::new(CollectorState {

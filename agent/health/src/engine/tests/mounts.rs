@@ -206,6 +206,51 @@ fn a_check_that_the_site_lets_drain_drains_when_the_mode_of_all_is_raised_later(
 }
 
 #[test]
+fn a_check_that_only_observed_drains_for_what_is_still_so_once_the_site_lets_it() {
+    let mut settings = config(Mode::Drain);
+    settings.checks.insert("mount-full".to_owned(), Mode::Observe);
+    let mut sim = Sim::with(settings, None);
+    disk(&mut sim, false, Ok((1, 500)));
+    sim.pass(400);
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 0));
+    sim.config.checks.insert("mount-full".to_owned(), Mode::Drain);
+    sim.reload();
+    sim.pass(60);
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 1));
+}
+
+#[test]
+fn a_check_that_the_site_lets_drain_while_nodewarden_is_stopped_drains_after_it() {
+    let mut sim = Sim::with(config(Mode::Drain), None);
+    disk(&mut sim, false, Ok((1, 500)));
+    sim.pass(400);
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 0));
+    sim.config.checks.insert("mount-full".to_owned(), Mode::Drain);
+    sim.restart();
+    sim.pass(400);
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 1));
+}
+
+#[test]
+fn findings_of_mounts_end_and_drain_nothing_after_the_source_is_switched_off() {
+    let mut settings = config(Mode::Observe);
+    settings
+        .checks
+        .insert("mount-unresponsive".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    disk(&mut sim, false, Err("stale"));
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["cannot be read: stale open"]);
+    (sim.host.off, sim.host.others) = (Some("mounts"), Vec::new());
+    sim.pass(150);
+    assert_eq!(sim.incidents(), ["cannot be read: stale cleared"]);
+    sim.config.mode = Mode::Drain;
+    sim.reload();
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
 fn a_late_mount_is_a_comment_and_a_stale_one_after_it_drains_where_the_site_permits_it() {
     let mut settings = config(Mode::Drain);
     settings

@@ -116,6 +116,7 @@ impl Sim {
                 driver: Presence::Open,
                 slurm: Presence::Open,
                 ethernet: Presence::Open,
+                off: None,
                 stuck: None,
                 stopped: None,
                 jobs: Vec::new(),
