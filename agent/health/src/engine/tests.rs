@@ -6,6 +6,7 @@ mod slurm;
 
 mod application_errors;
 mod audit;
+mod bonds;
 mod clearing;
 mod collector_silent;
 mod custom_check;

@@ -55,10 +55,12 @@ pub struct Port<'a> {
     pub(crate) rate: u64,
     /// The time of its reading.
     pub(crate) at: Duration,
-    /// Its link state.
+    /// Its own link state.
     link: Link,
-    /// The first member of its bond that has lost its link.
-    lost: Option<Sample<'a>>,
+    /// The members of its bond that have lost their link.
+    lost: Vec<Sample<'a>>,
+    /// Its interface is a bond whose members were read before and are not read now.
+    is_unread: bool,
     /// All its series, of any collector.
     samples: Vec<Sample<'a>>,
 }
@@ -97,9 +99,23 @@ impl<'a> Port<'a> {
         self.pci.is_none() || self.driver == "efa"
     }
 
-    /// Its link state.
+    /// Its own link state. A bond that lost a member is up: the other members carry its traffic.
     pub(crate) const fn link(&self) -> Link {
         self.link
+    }
+
+    /// The state of all its links together: down also while a member of its bond is, unknown until the members are read.
+    pub(crate) fn full_link(&self) -> Link {
+        match self.link {
+            Link::Up if !self.lost.is_empty() => Link::Down,
+            Link::Up if self.is_unread => Link::Unknown,
+            link => link,
+        }
+    }
+
+    /// Whether it is up although a member of its bond is down.
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.link == Link::Up && !self.lost.is_empty()
     }
 
     /// Parses its link state. Ethernet drivers report `disabled` for every port without a carrier, so it proves no
@@ -126,13 +142,17 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// The member of its bond that is down. The bond carries half then, and the kernel may report a rate that no link has.
-    pub(crate) const fn lost_member(&self) -> Option<&Sample<'a>> {
-        self.lost.as_ref()
+    /// The first member of its bond that is down. The bond carries half then, and the kernel may report a rate that no link has.
+    pub(crate) fn lost_member(&self) -> Option<&Sample<'a>> {
+        self.lost.first()
     }
 
-    /// Takes the members of its bond into its link state, and records them. Returns whether any is new. `are_read`: some
-    /// collector reads members.
+    /// Whether this interface is a member of its bond that is down.
+    pub(crate) fn has_lost(&self, netdev: &str) -> bool {
+        self.lost.iter().any(|s| s.label("netdev") == Some(netdev))
+    }
+
+    /// Takes and records the members of its bond. Returns whether any is new. `are_read`: some collector reads members.
     fn note_members(&mut self, known: &mut Known, are_read: bool) -> bool {
         let member = |s: &Sample<'_>| format!("{} {}", self.id, s.label("netdev").unwrap_or_default());
         let mut changed = false;
@@ -142,8 +162,13 @@ impl<'a> Port<'a> {
         let is_down = |s: &&Sample<'_>| number(Some(s)) == Some(0);
         // A reboot creates the interface again, and the kernel no longer knows that it had a link.
         let had_link = |s: &&Sample<'_>| known.members.get(&member(s)).is_some();
-        let forgotten = || self.all(&LAG_MEMBER_HAD_LINK).filter(is_down).find(had_link);
-        let lost = self.all(&LAG_MEMBER_UP).find(is_down).or_else(forgotten).copied();
+        let forgotten = self.all(&LAG_MEMBER_HAD_LINK).filter(is_down).filter(had_link);
+        let lost: Vec<Sample<'a>> = self
+            .all(&LAG_MEMBER_UP)
+            .filter(is_down)
+            .chain(forgotten)
+            .copied()
+            .collect();
         let is_read = [&LAG_MEMBER_UP, &LAG_MEMBER_HAD_LINK]
             .iter()
             .any(|metric| self.one(metric).is_some());
@@ -153,12 +178,8 @@ impl<'a> Port<'a> {
         } else if !are_read || self.one(&RESTING).is_some() {
             // No collector reads members, or its interface was read and has none.
             changed |= known.bonds.remove(&bond).is_some();
-        } else if self.link == Link::Up && known.bonds.get(&bond).is_some() {
-            // Whether all members are up is unknown until they are read again.
-            self.link = Link::Unknown;
-        }
-        if self.link == Link::Up && lost.is_some() {
-            self.link = Link::Down;
+        } else {
+            self.is_unread = known.bonds.get(&bond).is_some();
         }
         self.lost = lost;
         changed
@@ -169,11 +190,6 @@ impl<'a> Port<'a> {
         match self.link() {
             Link::Up => true,
             Link::Unknown => self.is_identified() && self.driver == "efa",
-            // Its other members carry the traffic.
-            Link::Down if self.lost_member().is_some() => {
-                let is_active = number(self.state.as_ref()).is_some_and(|s| ACTIVE.contains(&s));
-                is_active && number(self.one(&NETDEV_UP)) != Some(0)
-            }
             Link::Down | Link::Disabled => false,
         }
     }
@@ -256,7 +272,10 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
     for port in &mut ports {
         changed |= port.note_members(known, are_read);
         if port.is_in_use() {
-            changed |= known.rates.raise(port.id.clone(), port.rate);
+            // Without all its members a bond may have the kernel's default rate, which its links may not have.
+            let is_full = !port.is_reduced() && !port.is_unread;
+            let rate = if is_full { port.rate } else { 0 };
+            changed |= known.rates.raise(port.id.clone(), rate);
         }
         // A port that shares a PCI function keeps its id even when it is the only one visible, in use or not.
         let beside = port.pci.is_some() && port.id == port.name;
@@ -314,7 +333,8 @@ fn port<'a>(
         rate,
         at: snapshot.at.saturating_sub(info.age),
         link: Link::Unknown,
-        lost: None,
+        lost: Vec::new(),
+        is_unread: false,
         samples,
     };
     port.link = port.read_link();
