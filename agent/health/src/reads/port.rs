@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use collectors::ethernet::metrics::{LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, RESTING};
+use collectors::ethernet::metrics::{LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, RESTING, UNREADABLE};
 use collectors::rdma::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
     PORT_RATE, PORT_STATE,
@@ -152,6 +152,17 @@ impl<'a> Port<'a> {
         self.lost.iter().any(|s| s.label("netdev") == Some(netdev))
     }
 
+    /// Whether its interface is a bond. `None`: unknown.
+    pub(crate) fn is_bond(&self) -> Option<bool> {
+        let has = |metric: &'static Metric| self.one(metric).is_some();
+        let is_failed = self.all(&UNREADABLE).any(|s| s.label("reason") == Some("io"));
+        match () {
+            () if self.is_unread || has(&LAG_MEMBER_UP) || has(&LAG_MEMBER_HAD_LINK) => Some(true),
+            () if has(&RESTING) && !is_failed => Some(false),
+            () => None,
+        }
+    }
+
     /// Takes and records the members of its bond. Returns whether any is new. `are_read`: some collector reads members.
     fn note_members(&mut self, known: &mut Known, are_read: bool) -> bool {
         let member = |s: &Sample<'_>| format!("{} {}", self.id, s.label("netdev").unwrap_or_default());
@@ -169,13 +180,11 @@ impl<'a> Port<'a> {
             .chain(forgotten)
             .copied()
             .collect();
-        let is_read = [&LAG_MEMBER_UP, &LAG_MEMBER_HAD_LINK]
-            .iter()
-            .any(|metric| self.one(metric).is_some());
+        let is_bond = self.is_bond();
         let bond = format!("{} {}", self.id, self.netdev);
-        if is_read {
+        if is_bond == Some(true) {
             changed |= known.bonds.set(bond, ());
-        } else if !are_read || self.one(&RESTING).is_some() {
+        } else if !are_read || is_bond == Some(false) {
             // No collector reads members, or its interface was read and has none.
             changed |= known.bonds.remove(&bond).is_some();
         } else {

@@ -1,6 +1,8 @@
 //! A bonded port that lost a member is up for every check but those about lost redundancy.
 
-use collectors::ethernet::metrics::{FEC_MODE, LAG_MEMBER_UP, PHY_RX_BITS, PHY_SYMBOL_ERRORS};
+use collectors::ethernet::metrics::{
+    FEC_MODE, LAG_MEMBER_UP, PHY_RX_BITS, PHY_SYMBOL_ERRORS, RESTING, UNREADABLE,
+};
 use collectors::rdma::metrics::{ROCE_V2_GIDS, RX_ICRC_ENCAPSULATED};
 
 use super::host::Port;
@@ -223,4 +225,17 @@ fn the_rate_of_a_bond_that_lost_a_member_is_no_best_one() {
     sim.host.ports[3].rate = Some(25e9 / 8.0);
     sim.pass(1200);
     assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 cleared"]);
+}
+
+#[test]
+fn members_that_cannot_be_read_are_no_repair() {
+    let mut sim = node(8, |_| {});
+    lose(&mut sim.host.ports[3]);
+    sim.pass(300);
+    let port = &mut sim.host.ports[3];
+    port.series.clear();
+    port.set(&RESTING, &["bond0"], 0.0);
+    port.set(&UNREADABLE, &["dcb", "io", "bond0"], 1.0);
+    sim.pass(HOUR);
+    assert_eq!(sim.incidents(), ["LAG member down at 0000:13:00.0 open"]);
 }
