@@ -17,6 +17,7 @@ mod findings;
 mod gpfs;
 mod gpus;
 mod gpus_blocked;
+mod handover;
 mod held;
 mod history;
 mod job_blocked;
