@@ -11,6 +11,9 @@ use super::finding::Finding;
 /// The most conditions: far more than a node has devices.
 const MAX: usize = 1024;
 
+/// Longer than between two readings of anything that is read regularly (60 s at most).
+const PENDING: Duration = Duration::from_secs(120);
+
 /// The consecutive readings, and their time span, that change a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -206,6 +209,21 @@ impl Streaks {
     pub(super) fn forget(&mut self, key: &str) {
         self.latest.remove(key);
         self.running.remove(key);
+    }
+
+    /// The checks of conditions that were just read as bad and are not bad yet. A condition ends here when it becomes bad or
+    /// is read as something else, and at the latest [`PENDING`] after its last new reading.
+    pub(super) fn pending<'a>(
+        &'a self,
+        bad: &'a BTreeSet<String>,
+        now: Duration,
+    ) -> impl Iterator<Item = &'static str> + 'a {
+        let is_new = move |s: &Streak| now.saturating_sub(s.last) <= PENDING;
+        let pending = self
+            .running
+            .iter()
+            .filter(move |(key, s)| !bad.contains(*key) && is_new(s));
+        pending.map(|(_, s)| s.check)
     }
 
     /// The conditions of a subject whose latest readings contradict their state.

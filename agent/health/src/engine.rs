@@ -452,7 +452,7 @@ impl Engine {
                     (self.state.drain.written, self.state.drain.unverified),
                     &self.state.lifts,
                     (self.state.origin, self.state.lifts_known),
-                    self.quiet,
+                    (self.quiet, self.pending(|check| self.policy.effective(check))),
                     self.policy.site.settings.scheduler.hold,
                     self.now,
                 )
@@ -476,7 +476,10 @@ impl Engine {
                 .unknown(self.now.boottime)
                 .or_else(|| self.declared_well())
                 .or_else(|| self.unconfirmed())
-            {
+                .or_else(|| {
+                    let check = self.pending(|check| self.policy.own(check))?;
+                    Some(format!("bad readings of {check} are not confirmed yet"))
+                }) {
                 Some(why) => {
                     let open = show::open(self.book.open());
                     let text = open.map_or_else(|| why.clone(), |open| format!("{why}; {open}"));

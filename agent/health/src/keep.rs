@@ -93,7 +93,7 @@ pub(super) fn why(
     (written, unverified): (Option<i64>, bool),
     lifts: &[i64],
     (origin, lifts_known): (i64, bool),
-    quiet: Quiet,
+    (quiet, pending): (Quiet, Option<&str>),
     hold: Duration,
     now: Now,
 ) -> Option<String> {
@@ -115,6 +115,11 @@ pub(super) fn why(
         Some("repaired; lifted after slurm.hold at the earliest".to_owned())
     } else if !quiet.lasts(now.boottime, hold) {
         Some("repaired; lifted after 1 min without a further finding".to_owned())
+    } else if let Some(check) = pending {
+        // A device that is gone ends the finding of one check sooner than it begins that of another.
+        Some(format!(
+            "repaired, but bad readings of {check} are not confirmed yet"
+        ))
     } else {
         None
     }

@@ -13,7 +13,7 @@ pub enum Health {
     Healthy,
     /// An incident is open whose check drains the node, or would without `health.mode`. The latest readings confirm it.
     Unhealthy,
-    /// A required source is unreadable, or the latest readings do not confirm such an incident.
+    /// A required source is unreadable, the latest readings do not confirm such an incident, or bad ones may become one.
     Unknown,
 }
 

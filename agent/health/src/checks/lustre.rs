@@ -1,8 +1,9 @@
 //! What the checks of Lustre share: which filesystems were read, and conditions that are over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use collectors::SubjectKind;
 use collectors::lustre::metrics::{HEALTHY, TARGETS_STATE, UNREADABLE};
 
 use crate::judge::Judge;
@@ -12,6 +13,8 @@ use model::snapshot::{Presence, Sample};
 pub(super) struct Client<'a> {
     /// When each mounted filesystem was read.
     pub filesystems: BTreeMap<&'a str, Duration>,
+    /// The mounted filesystems, read or not.
+    listed: BTreeSet<&'a str>,
     /// When LNet was read, or that its modules are not loaded, which shows that the collector works.
     pub network: Option<Duration>,
     /// Whether Lustre's modules are not loaded.
@@ -25,6 +28,7 @@ impl<'a> Client<'a> {
         let samples: Vec<Sample<'a>> = judge.snapshot.samples_of("lustre").collect();
         let mut client = Self {
             filesystems: BTreeMap::new(),
+            listed: BTreeSet::new(),
             network: None,
             is_unloaded: false,
             samples: Vec::new(),
@@ -32,6 +36,9 @@ impl<'a> Client<'a> {
         };
         // Without its modules when nodewarden started.
         let collector = judge.snapshot.collector("lustre");
+        let devices = collector.into_iter().flat_map(|c| &c.devices);
+        let filesystems = devices.filter(|d| d.subject.kind == SubjectKind::Filesystem);
+        client.listed = filesystems.map(|d| d.subject.name.as_str()).collect();
         if collector.is_some_and(|c| c.presence == Presence::NotHere) {
             (client.network, client.is_unloaded) = (Some(client.at), true);
         }
@@ -71,8 +78,8 @@ impl<'a> Client<'a> {
                 .any(|sample| sample.label("source") == Some(source))
     }
 
-    /// Whether a filesystem is no longer mounted: it has no series, though the collector works.
+    /// Whether a filesystem is no longer mounted: it is not listed and has no series, though the collector works.
     pub(super) fn is_unmounted(&self, fs: &str) -> bool {
-        self.network.is_some() && !self.filesystems.contains_key(fs)
+        self.network.is_some() && !self.listed.contains(fs) && !self.filesystems.contains_key(fs)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use collectors::rdma::metrics::PORT_STATE;
+use collectors::rdma::metrics::{NETDEV_UP, PORT_STATE};
 use collectors::settings::size;
 use collectors::{PciAddress, SubjectKind};
 
@@ -176,9 +176,10 @@ fn ports(judge: &Judge<'_>, want: &str) -> Option<Amount> {
             .max()
             .unwrap_or(judge.snapshot.at),
         evidence: format!(
-            "{} 4 on {up} of {} ports, expected {want}; {open} possibly up",
+            "{up} of {} ports up by {} and {}, expected {want}; {open} possibly up",
+            about.len(),
             PORT_STATE.name,
-            about.len()
+            NETDEV_UP.name
         ),
     })
 }

@@ -67,6 +67,13 @@ fn name(port: &Port<'_>, of: &'static str, netdev: &str) -> Name {
     (port.id.clone(), of, netdev.to_owned())
 }
 
+/// Drops errors of a link that trains.
+fn forget(trails: &mut Names, port: &Port<'_>, netdev: &str) {
+    for of in ["symbols", "bits"] {
+        trails.forget(&name(port, of, netdev));
+    }
+}
+
 fn netdev_of<'a>(sample: &Sample<'a>) -> &'a str {
     sample.label("netdev").unwrap_or_default()
 }
@@ -74,12 +81,9 @@ fn netdev_of<'a>(sample: &Sample<'a>) -> &'a str {
 fn conditions<'a>(judge: &Judge<'a>, State { voices, trails }: &mut State) -> Vec<Judged<'a>> {
     weigh(judge, voices, &ROW, |port, _| {
         if port.link() != Link::Up {
-            // Drop errors of a link that trains.
             let netdevs = port.all(&PHY_SYMBOL_ERRORS).map(netdev_of);
             for netdev in netdevs.chain([""]) {
-                for of in ["symbols", "bits"] {
-                    trails.forget(&name(port, of, netdev));
-                }
+                forget(trails, port, netdev);
             }
             return None;
         }
@@ -135,16 +139,28 @@ fn symbols(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opi
 }
 
 /// Ethernet counts symbol errors after FEC, and received bits, or they follow from the rate. Members of a bond are links of their own: the port is
-/// as bad as the worst, and good if all are.
+/// as bad as the worst, and good if all are. Errors of a member that is down do not count.
 fn bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>) -> Option<Opinion> {
-    let links = port.all(&PHY_SYMBOL_ERRORS);
-    let opinions = links.filter_map(|sample| link_bits(judge, trails, port, sample));
-    opinions.reduce(|one, other| match (one.reading, other.reading) {
+    let (lost, links): (Vec<_>, Vec<_>) = port
+        .all(&PHY_SYMBOL_ERRORS)
+        .partition(|sample| port.has_lost(netdev_of(sample)));
+    for netdev in lost.into_iter().map(netdev_of) {
+        forget(trails, port, netdev);
+    }
+    let opinions = links
+        .into_iter()
+        .filter_map(|sample| link_bits(judge, trails, port, sample));
+    let mut worst = opinions.reduce(|one, other| match (one.reading, other.reading) {
         (Reading::Bad, _) => one,
         (_, Reading::Bad) => other,
         (Reading::Unknown, _) => one,
         _ => other,
-    })
+    })?;
+    // A link that is down is not shown to be good.
+    if port.is_reduced() && worst.reading == Reading::Good {
+        worst.reading = Reading::Unknown;
+    }
+    Some(worst)
 }
 
 fn link_bits(judge: &Judge<'_>, trails: &mut Names, port: &Port<'_>, sample: &Sample<'_>) -> Option<Opinion> {

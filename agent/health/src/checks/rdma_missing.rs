@@ -16,6 +16,7 @@ use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
 use crate::reads::host::Slot;
 use crate::reads::known::Role;
+use crate::reads::port::Port;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -24,7 +25,7 @@ pub static CHECK: Check = Check {
     fires_when: "An RDMA adapter seen in this boot, or in `health.rdma.addresses`, is not on the PCI bus or has a driver but no RDMA device. Or a configured adapter has no driver.",
     lasting: "4 consecutive readings, at least 120 s",
     clears_when: "3 consecutive readings, at least 60 s, with an RDMA device registered on the adapter.",
-    ignored_when: "Adapters in another network namespace, assigned to a virtual machine, or bonded to another function of the card. Configured adapters not seen yet, in the first 600 s after boot.",
+    ignored_when: "Adapters in another network namespace, assigned to a virtual machine, or possibly bonded to another function of the card. Configured adapters not seen yet, in the first 600 s after boot.",
     scope: Scope::Node,
     // An administrator may have removed it, and jobs without RDMA still run.
     may: May::CommentOrDrain,
@@ -71,8 +72,9 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
                 let configured = rdma.addresses.contains(&pci);
                 let excluded = role.as_ref().and_then(|role| excluded(judge, &role.name));
                 let reading = match (reading(&slot, role.as_ref(), configured, settled), excluded) {
-                    // Two bonded ports are one device, on the first function.
-                    (Reading::Bad, _) if slot != Slot::Gone && judge.host.has_registered_sibling(&pci) => {
+                    (Reading::Bad, _)
+                        if matches!(slot, Slot::Unregistered(_)) && may_be_joined(judge, &pci) =>
+                    {
                         Reading::Unknown
                     }
                     // The site named its address all the same.
@@ -93,6 +95,24 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         });
     }
     judged
+}
+
+/// Whether this function may share the RDMA device of another function of its card: two bonded Ethernet ports are one device,
+/// on the first function, and so are those of one e-switch (lag/lag.c and lag/mpesw.c of mlx5, Linux 6.12; the driver stays
+/// bound to both). InfiniBand ports are never joined.
+fn may_be_joined(judge: &Judge<'_>, pci: &PciAddress) -> bool {
+    let is_apart = |port: &&Port<'_>| {
+        let device = port.name.split('/').next().unwrap_or_default();
+        let is_alone = judge.ports.iter().filter(|p| p.is_of(device)).count() == 1;
+        port.link_layer == "InfiniBand" || (port.is_bond() == Some(false) && is_alone)
+    };
+    let mut siblings = judge.host.registered_siblings(pci);
+    siblings.any(|sibling| {
+        let ports = judge.ports.iter().filter(|p| p.pci.as_ref() == Some(sibling));
+        let ports: Vec<&Port<'_>> = ports.collect();
+        // The device of an invisible port is in another network namespace.
+        ports.is_empty() || !ports.iter().all(is_apart)
+    })
 }
 
 /// The reading of an adapter without visible port, by its place on the bus.

@@ -65,9 +65,9 @@ struct Width {
 }
 
 impl Width {
-    /// `None`: the link is not up, or its values are invented (software devices, EFA).
+    /// `None`: not all its links are up, or its values are invented (software devices, EFA).
     fn of(port: &Port<'_>) -> Option<Self> {
-        let known = port.link() == Link::Up && port.rate > 0 && !port.is_made_up();
+        let known = port.full_link() == Link::Up && port.rate > 0 && !port.is_made_up();
         known.then(|| Self {
             rate: port.rate,
             lanes: number(port.one(&PORT_LANES)),

@@ -61,7 +61,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
 /// One port.
 fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<'a> {
     let fault = group.fault();
-    let reading = match (port.link(), fault) {
+    let reading = match (port.full_link(), fault) {
         _ if !settled => Reading::Unknown,
         (Link::Up, _) => Reading::Good,
         (Link::Down, Fault::Node | Fault::Untold) => Reading::Bad,
@@ -78,11 +78,11 @@ fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<
 fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
     let interface = port.one(&NETDEV_UP).filter(|s| number(Some(s)) == Some(0));
     let member = port.lost_member();
-    let what = match (port.has_link(), interface, member) {
-        (false, ..) => "link down",
-        (true, Some(_), _) => "interface down",
-        (true, None, Some(_)) => "LAG member down",
-        (true, None, None) => "not active",
+    let what = match (port.has_link(), interface) {
+        _ if port.is_reduced() => "LAG member down",
+        (false, _) => "link down",
+        (true, Some(_)) => "interface down",
+        (true, None) => "not active",
     };
     let whose = if fault == Fault::Node {
         "fault of this node: cable, transceiver or adapter"
@@ -114,7 +114,7 @@ fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
 /// The groups of one fabric together. Its key has no rates, names or members: they change.
 fn together<'a>(fabric: &'a Fabric, groups: Vec<&'a Group<'a>>, settled: bool) -> Option<Judged<'a>> {
     // An unreadable port must not delay the others.
-    let seen = |p: &&&Port<'_>| matches!(p.link(), Link::Up | Link::Down);
+    let seen = |p: &&&Port<'_>| matches!(p.full_link(), Link::Up | Link::Down);
     let ports = groups.iter().flat_map(|g| &g.ports);
     let at = ports.filter(seen).map(|p| p.at).min()?;
     let of_fault = |fault: Fault| groups.iter().filter(move |g| g.fault() == fault);
@@ -133,21 +133,30 @@ fn together<'a>(fabric: &'a Fabric, groups: Vec<&'a Group<'a>>, settled: bool) -
 fn finding_of_most(fabric: &Fabric, groups: &[&Group<'_>]) -> Finding {
     let of_fault = |fault: Fault| groups.iter().filter(move |g| g.fault() == fault);
     let shared: Vec<String> = of_fault(Fault::Shared).map(|g| g.words()).collect();
-    let down: Vec<&str> = of_fault(Fault::Shared)
-        .flat_map(|g| &g.ports)
-        .filter(|p| p.link() == Link::Down)
-        .map(|p| p.name.as_str())
-        .collect();
+    let ports = of_fault(Fault::Shared).flat_map(|g| &g.ports);
+    let down: Vec<&&Port<'_>> = ports.filter(|p| p.full_link() == Link::Down).collect();
+    // Ports that have lost one link of several are up.
+    let (whose, metrics) = if down.iter().any(|p| p.is_reduced()) {
+        ("a link of most", "rdma_port_state, rdma_lag_member_up")
+    } else {
+        ("most", "rdma_port_state")
+    };
+    let name = |port: &&&Port<'_>| match port.lost_member().and_then(|s| s.label("netdev")) {
+        Some(member) if port.is_reduced() => format!("{member} of {}", port.name),
+        _ => port.name.clone(),
+    };
+    let between = if metrics.contains(',') { ", " } else { " " };
+    let down: Vec<String> = down.iter().map(name).collect();
     Finding {
-        detail: format!("most {fabric} down together"),
+        detail: format!("{whose} {fabric} down together"),
         rank: Rank::Shared(""),
         remedy: Remedy::Inspect,
         drains: false,
         joins: Joins::Opens,
         evidence: format!(
-            "rdma_port_state: {}: shared (switch, subnet manager, power), so it never drains; down: {}",
+            "{metrics}: {}: shared (switch, subnet manager, power), so it never drains; down: {}",
             shared.join(", "),
-            down.join(" ")
+            down.join(between)
         ),
         ..Finding::of_condition(CHECK.id, Subject::node())
     }

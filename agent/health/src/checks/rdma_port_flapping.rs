@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::SubjectKind;
+use collectors::ethernet::metrics::LAG_MEMBER_UP;
 
 use super::growth::{TOGETHER_MS, is_with};
 use super::{Check, May, Scope, Version, Watch};
@@ -52,6 +53,8 @@ static PACE: Pace = Pace {
 
 /// Sources of interruptions.
 const SOURCES: [&str; 3] = ["link_downed", "carrier_down", "seen"];
+/// Before the interface in the source of an interruption of a member of a bond.
+const MEMBER: &str = "member ";
 
 fn key(port: &Port<'_>) -> String {
     format!("{} {}", CHECK.id, port.id)
@@ -125,17 +128,24 @@ impl State {
                     }
                 }
             }
-            match port.link() {
+            match port.full_link() {
                 Link::Up => drop(levels.insert(port.id.clone(), true)),
                 Link::Down => drop(levels.insert(port.id.clone(), false)),
                 Link::Disabled | Link::Unknown => {}
             }
         }
-        let seen = self.levels.fallen(levels).into_iter();
-        fell.extend(seen.map(|port| ((port, "seen"), 1)));
+        let seen = self.levels.fallen(levels);
         if settled {
             for ((port, source), count) in fell {
                 self.falls.note(judge, &port, source, count);
+            }
+            for port in judge.ports.iter().filter(|port| seen.contains(&port.id)) {
+                let member = port.lost_member().filter(|_| port.is_reduced());
+                let source = match member.and_then(|s| s.label("netdev")) {
+                    Some(netdev) => format!("{MEMBER}{netdev}"),
+                    None => "seen".to_owned(),
+                };
+                self.falls.note(judge, &port.id, &source, 1);
             }
         }
     }
@@ -144,6 +154,8 @@ impl State {
 /// Interruptions of a link by each of [`SOURCES`], without those shared by most peers.
 struct Falls {
     own: [usize; 3],
+    /// By state, of each member of its bond.
+    of_members: Vec<(String, usize)>,
     /// Interruptions that most peers share.
     shared: usize,
     last_ms: Option<u64>,
@@ -161,30 +173,39 @@ impl Falls {
         };
         let mut falls = Self {
             own: [0; 3],
+            of_members: Vec::new(),
             shared: 0,
             last_ms: None,
         };
-        for (source, own) in SOURCES.iter().zip(&mut falls.own) {
-            let (_, window) = if *source == "seen" { SEEN } else { COUNTED };
-            for at in times.of(&port.id, source, window, now_ms) {
-                if is_shared(at) {
-                    falls.shared += 1;
-                } else {
-                    *own += 1;
-                    falls.last_ms = falls.last_ms.max(Some(at));
-                }
-            }
-        }
+        let mut own_of = |times: Vec<u64>| {
+            let (shared, own): (Vec<u64>, Vec<u64>) = times.into_iter().partition(|at| is_shared(*at));
+            falls.shared += shared.len();
+            falls.last_ms = falls.last_ms.max(own.iter().max().copied());
+            own.len()
+        };
+        let own = SOURCES.map(|source| {
+            let (_, window) = if source == "seen" { SEEN } else { COUNTED };
+            own_of(times.of(&port.id, source, window, now_ms))
+        });
+        let (_, window) = SEEN;
+        let of_members: Vec<(String, usize)> = times
+            .of_device(&port.id, window, now_ms)
+            .into_iter()
+            .filter_map(|(source, times)| Some((source.strip_prefix(MEMBER)?.to_owned(), own_of(times))))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        (falls.own, falls.of_members) = (own, of_members);
         falls
     }
 
     fn is_enough(&self) -> bool {
         let [link, carrier, seen] = self.own;
-        link.max(carrier) >= COUNTED.0 || seen >= SEEN.0
+        let of_members: usize = self.of_members.iter().map(|(_, count)| count).sum();
+        link.max(carrier) >= COUNTED.0 || seen + of_members >= SEEN.0
     }
 
     fn reading(&self, port: &Port<'_>, now_ms: u64, watched_ms: u64) -> Reading {
-        if port.link() == Link::Unknown {
+        if port.full_link() == Link::Unknown {
             return Reading::Unknown;
         }
         let quiet_ms = self.last_ms.map_or(u64::MAX, |at| now_ms.saturating_sub(at));
@@ -201,7 +222,7 @@ impl Falls {
         let blind = counts == Some(SATURATED)
             || (link > 0 && counts.is_none())
             || (carrier > 0 && port.carrier_down.is_none());
-        if port.link() == Link::Up && watched_ms >= QUIET_MS && !blind {
+        if port.full_link() == Link::Up && watched_ms >= QUIET_MS && !blind {
             Reading::Good
         } else {
             Reading::Unknown
@@ -219,25 +240,31 @@ fn finding(port: &Port<'_>, group: &Group<'_>, falls: &Falls) -> Finding {
             &format!("to grow by fewer than {most} in 24 h, grew by {count}"),
         ))
     };
-    let by_state = port.state.as_ref().filter(|_| seen > 0).map(|sample| {
+    let by_state = |count: usize| {
         let (most, _) = SEEN;
-        evidence(
-            sample,
-            &format!("to go down fewer than {most} times in 12 h, went down {seen} times"),
-        )
-    });
+        format!("to go down fewer than {most} times in 12 h, went down {count} times")
+    };
+    let of_state = port.state.as_ref().filter(|_| seen > 0);
+    let of_members =
+        falls.of_members.iter().map(
+            |(netdev, count)| match port.with(&LAG_MEMBER_UP, "netdev", netdev) {
+                Some(sample) => evidence(sample, &by_state(*count)),
+                None => format!("{netdev} of its bond expected {}", by_state(*count)),
+            },
+        );
     let lines: Vec<String> = [
         counter(&port.link_downed, link),
         counter(&port.carrier_down, carrier),
-        by_state,
-        Some(format!(
-            "{}; {} more shared with most peers ignored",
-            group.words(),
-            falls.shared
-        )),
+        of_state.map(|sample| evidence(sample, &by_state(seen))),
     ]
     .into_iter()
     .flatten()
+    .chain(of_members)
+    .chain([format!(
+        "{}; {} more shared with most peers ignored",
+        group.words(),
+        falls.shared
+    )])
     .collect();
     Finding {
         pci: port.pci.clone(),

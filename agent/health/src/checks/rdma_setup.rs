@@ -11,6 +11,7 @@ use crate::reads::equal;
 use crate::reads::group::ENOUGH;
 use crate::reads::port::{Link, Port, number};
 use crate::settings::Rdma;
+use model::snapshot::Sample;
 
 /// One aspect of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,14 +131,17 @@ impl Setup {
     pub(super) fn of(port: &Port<'_>) -> Self {
         let label = |metric, label| {
             // Members of a bond that differ are shown by all their values.
-            let words = port.all(metric).filter_map(|sample| sample.label(label));
+            let is_live = |s: &&Sample<'_>| s.label("netdev").is_none_or(|netdev| !port.has_lost(netdev));
+            let words = port.all(metric).filter(is_live);
+            let words = words.filter_map(|sample| sample.label(label));
             let words: BTreeSet<&str> = words.filter(|l| !l.is_empty()).collect();
             let words: Vec<&str> = words.into_iter().collect();
             (!words.is_empty()).then(|| words.join(","))
         };
         // A port that is down shows the lowest possible rate and no FEC.
         let up = port.link() == Link::Up;
-        let rate = (up && port.rate > 0 && !port.is_made_up()).then(|| (port.rate / 125_000_000).to_string());
+        let has_rate = port.full_link() == Link::Up && port.rate > 0 && !port.is_made_up();
+        let rate = has_rate.then(|| (port.rate / 125_000_000).to_string());
         let gids = number(port.one(&ROCE_V2_GIDS)).filter(|_| up && !port.is_made_up());
         let firmware = Some(port.firmware).filter(|f| !f.is_empty()).map(str::to_owned);
         let found = [

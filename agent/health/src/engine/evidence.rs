@@ -56,6 +56,12 @@ impl Engine {
         is_any.then(|| "a fault is not confirmed by the latest readings".to_owned())
     }
 
+    /// A check at drain by `mode` whose readings are bad now, but not for long enough.
+    pub(super) fn pending(&self, mode: impl Fn(&str) -> Mode) -> Option<&'static str> {
+        let mut pending = self.streaks.pending(&self.state.bad, self.now.boottime);
+        pending.find(|check| mode(check) == Mode::Drain)
+    }
+
     /// Whether evidence of a maintenance that ended was judged again: after a reboot, reset or reload of the driver, the
     /// readings first show what is left of it.
     pub(super) fn is_judged(&self, incident: &Incident) -> bool {

@@ -6,6 +6,7 @@ mod slurm;
 
 mod application_errors;
 mod audit;
+mod bonds;
 mod clearing;
 mod collector_silent;
 mod custom_check;
@@ -16,6 +17,7 @@ mod findings;
 mod gpfs;
 mod gpus;
 mod gpus_blocked;
+mod handover;
 mod held;
 mod history;
 mod job_blocked;

@@ -116,8 +116,9 @@ pub(crate) fn groups<'a>(ports: &'a [Port<'a>], known: &Known, rdma: &Rdma) -> V
 }
 
 impl Group<'_> {
+    /// Ports by the state of all their links.
     fn count(&self, link: Link) -> usize {
-        self.ports.iter().filter(|p| p.link() == link).count()
+        self.ports.iter().filter(|p| p.full_link() == link).count()
     }
 
     /// More ports than recorded members are possible when the record is full.
@@ -152,11 +153,13 @@ impl Group<'_> {
 
     /// `7 of 8 InfiniBand ports of mlx5_core up`.
     pub(crate) fn words(&self) -> String {
-        let (up, known) = (
-            self.count(Link::Up),
-            self.count(Link::Up) + self.count(Link::Down),
-        );
-        format!("{up} of {known} {} up", self.fabric)
+        let count = |link: Link| self.ports.iter().filter(|p| p.link() == link).count();
+        let (up, known) = (count(Link::Up), count(Link::Up) + count(Link::Down));
+        let reduced = match self.ports.iter().filter(|p| p.is_reduced()).count() {
+            0 => String::new(),
+            reduced => format!(", {reduced} of them with a member of their bond down"),
+        };
+        format!("{up} of {known} {} up{reduced}", self.fabric)
     }
 }
 

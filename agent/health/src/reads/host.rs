@@ -205,11 +205,17 @@ impl Host {
             .filter(|address| self.slot(address) == Slot::Released)
     }
 
-    /// Whether an RDMA device is registered on another function of the same card.
-    pub fn has_registered_sibling(&self, address: &PciAddress) -> bool {
-        let card = |a: &PciAddress| a.0.rsplit_once('.').map(|(card, _)| card.to_owned());
-        let mut others = self.networks.iter().filter(|(a, _)| *a != address);
-        others.any(|(a, (_, registered))| *registered == Some(true) && card(a) == card(address))
+    /// The other functions of the same card on which an RDMA device is registered.
+    pub fn registered_siblings<'a>(
+        &'a self,
+        address: &'a PciAddress,
+    ) -> impl Iterator<Item = &'a PciAddress> {
+        let card = |a: &'a PciAddress| a.0.rsplit_once('.').map(|(card, _)| card);
+        let others = self.networks.iter().filter(move |(a, _)| *a != address);
+        let registered = others.filter(|(_, (_, registered))| *registered == Some(true));
+        registered
+            .map(|(a, _)| a)
+            .filter(move |a| card(a) == card(address))
     }
 
     /// Every GPU of the listing, and whether its checks are unproven.

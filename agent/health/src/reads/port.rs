@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use collectors::ethernet::metrics::{LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, RESTING};
+use collectors::ethernet::metrics::{LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, RESTING, UNREADABLE};
 use collectors::rdma::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
     PORT_RATE, PORT_STATE,
@@ -55,10 +55,12 @@ pub struct Port<'a> {
     pub(crate) rate: u64,
     /// The time of its reading.
     pub(crate) at: Duration,
-    /// Its link state.
+    /// Its own link state.
     link: Link,
-    /// The first member of its bond that has lost its link.
-    lost: Option<Sample<'a>>,
+    /// The members of its bond that have lost their link.
+    lost: Vec<Sample<'a>>,
+    /// Its interface is a bond whose members were read before and are not read now.
+    is_unread: bool,
     /// All its series, of any collector.
     samples: Vec<Sample<'a>>,
 }
@@ -97,9 +99,23 @@ impl<'a> Port<'a> {
         self.pci.is_none() || self.driver == "efa"
     }
 
-    /// Its link state.
+    /// Its own link state. A bond that lost a member is up: the other members carry its traffic.
     pub(crate) const fn link(&self) -> Link {
         self.link
+    }
+
+    /// The state of all its links together: down also while a member of its bond is, unknown until the members are read.
+    pub(crate) fn full_link(&self) -> Link {
+        match self.link {
+            Link::Up if !self.lost.is_empty() => Link::Down,
+            Link::Up if self.is_unread => Link::Unknown,
+            link => link,
+        }
+    }
+
+    /// Whether it is up although a member of its bond is down.
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.link == Link::Up && !self.lost.is_empty()
     }
 
     /// Parses its link state. Ethernet drivers report `disabled` for every port without a carrier, so it proves no
@@ -126,13 +142,28 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// The member of its bond that is down. The bond carries half then, and the kernel may report a rate that no link has.
-    pub(crate) const fn lost_member(&self) -> Option<&Sample<'a>> {
-        self.lost.as_ref()
+    /// The first member of its bond that is down. The bond carries half then, and the kernel may report a rate that no link has.
+    pub(crate) fn lost_member(&self) -> Option<&Sample<'a>> {
+        self.lost.first()
     }
 
-    /// Takes the members of its bond into its link state, and records them. Returns whether any is new. `are_read`: some
-    /// collector reads members.
+    /// Whether this interface is a member of its bond that is down.
+    pub(crate) fn has_lost(&self, netdev: &str) -> bool {
+        self.lost.iter().any(|s| s.label("netdev") == Some(netdev))
+    }
+
+    /// Whether its interface is a bond. `None`: unknown.
+    pub(crate) fn is_bond(&self) -> Option<bool> {
+        let has = |metric: &'static Metric| self.one(metric).is_some();
+        let is_failed = self.all(&UNREADABLE).any(|s| s.label("reason") == Some("io"));
+        match () {
+            () if self.is_unread || has(&LAG_MEMBER_UP) || has(&LAG_MEMBER_HAD_LINK) => Some(true),
+            () if has(&RESTING) && !is_failed => Some(false),
+            () => None,
+        }
+    }
+
+    /// Takes and records the members of its bond. Returns whether any is new. `are_read`: some collector reads members.
     fn note_members(&mut self, known: &mut Known, are_read: bool) -> bool {
         let member = |s: &Sample<'_>| format!("{} {}", self.id, s.label("netdev").unwrap_or_default());
         let mut changed = false;
@@ -142,23 +173,22 @@ impl<'a> Port<'a> {
         let is_down = |s: &&Sample<'_>| number(Some(s)) == Some(0);
         // A reboot creates the interface again, and the kernel no longer knows that it had a link.
         let had_link = |s: &&Sample<'_>| known.members.get(&member(s)).is_some();
-        let forgotten = || self.all(&LAG_MEMBER_HAD_LINK).filter(is_down).find(had_link);
-        let lost = self.all(&LAG_MEMBER_UP).find(is_down).or_else(forgotten).copied();
-        let is_read = [&LAG_MEMBER_UP, &LAG_MEMBER_HAD_LINK]
-            .iter()
-            .any(|metric| self.one(metric).is_some());
+        let forgotten = self.all(&LAG_MEMBER_HAD_LINK).filter(is_down).filter(had_link);
+        let lost: Vec<Sample<'a>> = self
+            .all(&LAG_MEMBER_UP)
+            .filter(is_down)
+            .chain(forgotten)
+            .copied()
+            .collect();
+        let is_bond = self.is_bond();
         let bond = format!("{} {}", self.id, self.netdev);
-        if is_read {
+        if is_bond == Some(true) {
             changed |= known.bonds.set(bond, ());
-        } else if !are_read || self.one(&RESTING).is_some() {
+        } else if !are_read || is_bond == Some(false) {
             // No collector reads members, or its interface was read and has none.
             changed |= known.bonds.remove(&bond).is_some();
-        } else if self.link == Link::Up && known.bonds.get(&bond).is_some() {
-            // Whether all members are up is unknown until they are read again.
-            self.link = Link::Unknown;
-        }
-        if self.link == Link::Up && lost.is_some() {
-            self.link = Link::Down;
+        } else {
+            self.is_unread = known.bonds.get(&bond).is_some();
         }
         self.lost = lost;
         changed
@@ -169,11 +199,6 @@ impl<'a> Port<'a> {
         match self.link() {
             Link::Up => true,
             Link::Unknown => self.is_identified() && self.driver == "efa",
-            // Its other members carry the traffic.
-            Link::Down if self.lost_member().is_some() => {
-                let is_active = number(self.state.as_ref()).is_some_and(|s| ACTIVE.contains(&s));
-                is_active && number(self.one(&NETDEV_UP)) != Some(0)
-            }
             Link::Down | Link::Disabled => false,
         }
     }
@@ -256,7 +281,10 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
     for port in &mut ports {
         changed |= port.note_members(known, are_read);
         if port.is_in_use() {
-            changed |= known.rates.raise(port.id.clone(), port.rate);
+            // Without all its members a bond may have the kernel's default rate, which its links may not have.
+            let is_full = !port.is_reduced() && !port.is_unread;
+            let rate = if is_full { port.rate } else { 0 };
+            changed |= known.rates.raise(port.id.clone(), rate);
         }
         // A port that shares a PCI function keeps its id even when it is the only one visible, in use or not.
         let beside = port.pci.is_some() && port.id == port.name;
@@ -314,7 +342,8 @@ fn port<'a>(
         rate,
         at: snapshot.at.saturating_sub(info.age),
         link: Link::Unknown,
-        lost: None,
+        lost: Vec::new(),
+        is_unread: false,
         samples,
     };
     port.link = port.read_link();

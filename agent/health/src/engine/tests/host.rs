@@ -23,6 +23,8 @@ use model::snapshot::{CollectorState, DeviceState, Late, Prepared, Presence, Sna
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) device: String,
+    /// Its number on its device.
+    pub(super) number: &'static str,
     pub(super) pci: String,
     pub(super) layer: &'static str,
     pub(super) function: &'static str,
@@ -52,6 +54,7 @@ impl Port {
     pub(super) fn new(n: usize) -> Self {
         Self {
             device: format!("mlx5_{n}"),
+            number: "1",
             pci: format!("0000:{:02x}:00.0", 0x10 + n),
             layer: "InfiniBand",
             function: "physical",
@@ -404,7 +407,7 @@ pub(super) fn snapshot(host: &Host, at: Duration) -> Snapshot {
 
 fn port(port: &Port, at: Duration) -> DeviceState {
     let mut block = Block::default();
-    let labels = [port.device.as_str(), "1"];
+    let labels = [port.device.as_str(), port.number];
     let info = [
         labels[0],
         labels[1],
@@ -451,7 +454,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     }
     block.maybe_u64(&LINK_DOWNED, &labels, port.link_downed);
     block.maybe_u64(&CARRIER_DOWN, &labels, port.carrier_down);
-    let name = format!("{}/1", port.device);
+    let name = format!("{}/{}", port.device, port.number);
     let mut device = device(Subject::new(SubjectKind::RdmaPort, name), &block, at);
     device.late = port.late.then_some(Late {
         since: port.late_since.unwrap_or(at),

@@ -1,6 +1,7 @@
 //! Checks about jobs and their GPUs: when they fire, and what stays unknown.
 
 use collectors::Metric;
+use collectors::ethernet::metrics::LAG_MEMBER_UP;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 use collectors::rdma::metrics::{PORT_RCV_DATA, PORT_XMIT_DATA};
@@ -596,6 +597,20 @@ fn gpus_that_turn_for_ten_minutes_with_nothing_moving_are_stalled() {
     show(&mut sim, &cards, &jobs);
     sim.pass(120);
     assert_eq!(sim.incidents(), [format!("{STALLED} cleared")]);
+}
+
+/// Its other link carries what the job sends.
+#[test]
+fn a_bond_that_lost_a_member_may_move_data() {
+    let (mut sim, ..) = stalled();
+    for _ in 0..60 {
+        let port = &mut sim.host.ports[0];
+        port.layer = "Ethernet";
+        port.set(&LAG_MEMBER_UP, &["eth0"], 0.0);
+        port.add(&PORT_RCV_DATA, &[], 1e9);
+        sim.pass(30);
+    }
+    assert!(!sim.says(STALLED, false), "{:?}", sim.incidents());
 }
 
 #[test]

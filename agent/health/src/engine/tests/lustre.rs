@@ -3,6 +3,7 @@
 use collectors::lustre::metrics::{
     EVICTIONS, HEALTHY, LAST_EVICTION, NI_UP, SERVER_TARGETS, TARGET_STATE, TARGETS_STATE, UNREADABLE,
 };
+use collectors::{Block, Subject, SubjectKind};
 
 use super::host::LustreSeries;
 use super::sim::*;
@@ -273,4 +274,34 @@ fn incidents_end_when_the_modules_are_unloaded() {
         "{:?}",
         sim.incidents()
     );
+}
+
+/// More targets than can be read in time, or a lock of the client that its reader waits for.
+#[test]
+fn a_filesystem_that_is_listed_and_not_read_is_not_unmounted() {
+    for late in [false, true] {
+        let mut filesystem = scratch(&[("scratch-OST0001", "DISCONN", A)], 2);
+        let mut sim = node(filesystem.clone());
+        sim.pass(60);
+        filesystem.retain(|(metric, ..)| *metric != &EVICTIONS);
+        filesystem.push((&EVICTIONS, vec!["scratch"], 1));
+        show(&mut sim, filesystem);
+        sim.pass(150);
+        let open = sim.incidents();
+        assert_eq!(open.len(), 2, "{open:?}");
+        // LNet is read.
+        sim.host.lustre = vec![network(1)];
+        let subject = Subject::new(SubjectKind::Filesystem, "scratch");
+        let read = if late { Ok(Block::default()) } else { Err("io") };
+        sim.host.others = vec![("lustre", subject, read)];
+        sim.pass(1800);
+        assert_eq!(sim.incidents(), open);
+        sim.host.others.clear();
+        sim.pass(90);
+        assert!(
+            sim.incidents().iter().all(|i| i.ends_with("cleared")),
+            "{:?}",
+            sim.incidents()
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! Checks `rdma-missing` and `rdma-firmware-timeout`.
 
 use collectors::EventBody;
+use collectors::ethernet::metrics::{LAG_MEMBER_UP, RESTING, UNREADABLE};
 use collectors::event::FirmwareFault;
 
 use super::host::Port;
@@ -96,16 +97,88 @@ fn one_that_is_configured_and_has_no_driver_is_missing() {
     assert_eq!(sim.incidents(), open("RDMA adapter without a driver"));
 }
 
-#[test]
-fn a_port_that_is_bonded_with_the_other_of_its_card_is_part_of_its_device() {
+/// One card with two ports.
+fn card(layer: &'static str) -> Sim {
     let mut sim = Sim::new(Mode::Drain);
     sim.host.ports = (0..2).map(Port::new).collect();
+    for port in &mut sim.host.ports {
+        port.layer = layer;
+    }
     sim.host.ports[1].pci = "0000:10:00.1".to_owned();
     let of = |p: &Port| (p.pci.clone(), "mlx5_core", Some(true));
     sim.host.networks = sim.host.ports.iter().map(of).collect();
     sim.pass(1000);
+    sim
+}
+
+/// Only its own device has the port of the other function.
+fn lose_the_second(sim: &mut Sim) {
     sim.host.ports.remove(1);
     sim.host.networks[1].2 = Some(false);
+}
+
+#[test]
+fn one_port_of_a_card_is_missing_though_the_other_works() {
+    // InfiniBand has no bond.
+    let mut sim = card("InfiniBand");
+    lose_the_second(&mut sim);
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(NO_DEVICE));
+    // The interface of the other was read, and has no members.
+    let mut sim = card("Ethernet");
+    sim.host.ports[0].set(&RESTING, &["eth0"], 0.0);
+    lose_the_second(&mut sim);
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open(NO_DEVICE));
+}
+
+/// The driver of a bonded function stays bound.
+#[test]
+fn one_that_is_configured_and_has_no_driver_is_missing_beside_one_that_works() {
+    let mut sim = card("Ethernet");
+    sim.config.rdma.addresses = vec![pci("0000:10:00.1")];
+    sim.reload();
+    lose_the_second(&mut sim);
+    sim.host.networks[1].1 = "";
+    sim.pass(200);
+    assert_eq!(sim.incidents(), open("RDMA adapter without a driver"));
+}
+
+#[test]
+fn a_port_whose_other_may_be_a_bond_is_unknown() {
+    type Case = (&'static str, fn(&mut Sim));
+    let cases: [Case; 5] = [
+        ("its members are not read", |_| {}),
+        ("unreadable", |sim| {
+            sim.host.ports[0].set(&RESTING, &["eth0"], 0.0);
+            sim.host.ports[0].set(&UNREADABLE, &["dcb", "io", "eth0"], 1.0);
+        }),
+        ("a device with two ports", |sim| {
+            sim.host.ports[0].set(&RESTING, &["eth0"], 0.0);
+            let mut port = sim.host.ports[0].clone();
+            port.number = "2";
+            sim.host.ports.push(port);
+        }),
+        ("no layer", |sim| sim.host.ports[0].layer = ""),
+        ("in a container", |sim| drop(sim.host.ports.remove(0))),
+    ];
+    for (what, change) in cases {
+        let mut sim = card("Ethernet");
+        lose_the_second(&mut sim);
+        change(&mut sim);
+        sim.pass(HOUR);
+        assert!(sim.incidents().is_empty(), "{what}: {:?}", sim.incidents());
+    }
+}
+
+#[test]
+fn a_port_that_is_bonded_with_the_other_of_its_card_is_part_of_its_device() {
+    let mut sim = card("Ethernet");
+    lose_the_second(&mut sim);
+    sim.host.ports[0].set(&RESTING, &["bond0"], 0.0);
+    for member in ["eth0", "eth1"] {
+        sim.host.ports[0].set(&LAG_MEMBER_UP, &[member], 1.0);
+    }
     sim.pass(HOUR);
     assert!(sim.incidents().is_empty());
     sim.host.networks.remove(1);
