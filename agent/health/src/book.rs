@@ -291,18 +291,25 @@ impl Book {
 
     /// A snapshot of a later boot: ends findings that a reboot clears, if their subject is healthy and their needs are
     /// met. Marks those that it leaves standing, unless a reading that may end one is still unknown (`None`).
+    /// `seat`: the address of an incident's GPU in this boot.
     pub(super) fn rebooted(
         &mut self,
         boot: &BootId,
         host: &Host,
-        is_met: impl Fn(&Subject, Option<&PciAddress>, Need) -> Option<bool>,
+        (seat, is_met): (
+            impl Fn(&Incident) -> Option<PciAddress>,
+            impl Fn(&Incident, Need) -> Option<bool>,
+        ),
         wall: i64,
     ) -> bool {
         let is_over = |incident: &Incident, seen: &Seen| {
             let needs = seen.needs.iter();
-            let needs = needs.map(|need| is_met(&incident.subject, incident.pci.as_ref(), *need));
+            let needs = needs.map(|need| is_met(incident, *need));
             let ends = seen.clears.contains(&Clear::Reboot);
-            all(needs.chain([Some(ends), is_healthy(incident, seen, host)]))
+            all(needs.chain([
+                Some(ends),
+                is_healthy(incident, seat(incident).as_ref(), seen, host),
+            ]))
         };
         for incident in self.incidents.iter_mut().filter(|i| i.status != Status::Cleared) {
             let outlived = |seen: &Seen| seen.boot != *boot && is_over(incident, seen) == Some(false);
@@ -383,9 +390,9 @@ impl Book {
 
 /// Whether the subject is healthy in this boot, as far as visible without the driver's library. `None`: not read. What no
 /// reading shows is not healthy.
-fn is_healthy(incident: &Incident, seen: &Seen, host: &Host) -> Option<bool> {
+fn is_healthy(incident: &Incident, seat: Option<&PciAddress>, seen: &Seen, host: &Host) -> Option<bool> {
     match incident.subject.kind {
-        SubjectKind::Gpu => match host.place(incident.pci.as_ref()?) {
+        SubjectKind::Gpu => match host.place(seat?) {
             Place::Present(false) if seen.clears.contains(&Clear::GpuPresent) => None,
             Place::Present(_) => Some(true),
             Place::Silent | Place::Gone => Some(false),

@@ -94,6 +94,10 @@ impl Engine {
             Some(json) => State::parse(json)?,
             None => State::new(now.wall),
         };
+        // The record of an earlier release has no first addresses.
+        for (pci, uuid) in &state.inventory {
+            state.known.place_gpu(uuid, pci);
+        }
         let mut checks = Watches::default();
         let lost = checks.restore(std::mem::take(&mut state.checks));
         if state.boot != boot {

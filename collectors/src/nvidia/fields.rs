@@ -138,6 +138,9 @@ impl Fields {
             .map(|s| u64::from(s.bThresholdExceeded))
             .filter(|v| *v <= 1);
         out.maybe_u64(&m::ECC_SRAM_THRESHOLD, &[gpu], exceeded);
+        if caller.library.lacks_sram() {
+            out.u64(&m::ECC_SRAM_LACKING, &[gpu], 1);
+        }
     }
 }
 

@@ -271,8 +271,8 @@ impl Nvidia {
             let entry = self.absent(&pci, &before, code);
             found.entry(entry.identity.gpu.clone()).or_insert(entry);
         }
-        // A GPU that is not found any more is lost, unless its function has another driver or another GPU has its
-        // address.
+        // A GPU that is not found any more is lost, unless its function is there (with another driver or none, which check
+        // gpu-driver-unusable judges) or another GPU has its address.
         for (gpu, entry) in before {
             if found.contains_key(&gpu) || entry.identity.is_unnamed() {
                 continue;

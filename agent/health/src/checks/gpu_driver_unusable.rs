@@ -1,25 +1,29 @@
-//! Check `gpu-driver-unusable`: the library of a GPU driver cannot be initialised, or the driver is not loaded.
+//! Check `gpu-driver-unusable`: the library of a GPU driver cannot be initialised, or the driver is not loaded, or did not take
+//! a GPU.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::{PciAddress, Subject, SubjectKind};
+use model::derive::xid::gpu_label;
 use serde::{Deserialize, Serialize};
 
+use super::gpu_missing::count_wanted;
 use super::{Check, Kept, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
+use crate::reads::host::{Host, Place};
 use model::snapshot::{CollectorState, Presence};
 
 /// The row.
 pub static CHECK: Check = Check {
     id: "gpu-driver-unusable",
     subject: SubjectKind::Gpu,
-    fires_when: "NVIDIA's library cannot be initialised (versions of library and kernel module differ, code 999), while GPUs are bound to the driver. Or no driver is bound to a GPU that was served in this boot or is in `health.gpu_addresses`.",
+    fires_when: "NVIDIA's library cannot be initialised (versions of library and kernel module differ, code 999), while GPUs are bound to the driver. Or a GPU that was served in this boot, or is in `health.gpu_addresses` or needed for `health.expect.gpus`, has no driver. Beside GPUs with their driver, also one that was served in an earlier boot.",
     lasting: "8 consecutive readings, at least 600 s",
-    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds, or with no GPU left for it.",
-    ignored_when: "A driver released with `nodewarden release`, GPUs bound to another driver (vfio-pci) and incomplete PCI listings. Missing permission or library: shown, never drains.",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds, or is bound to the GPU, or with no GPU left for it.",
+    ignored_when: "A driver released with `nodewarden release`, GPUs that vfio-pci or the like assigns to others, and incomplete PCI listings. Missing permission or library: shown, never drains.",
     scope: Scope::Node,
     // A driver that an administrator upgrades is unusable until the module is reloaded.
     may: May::CommentOrDrain,
@@ -78,14 +82,16 @@ impl Watch for Unusable {
             (None, _) if judge.host.is_complete() && has_gpus == [false; 2] => Reading::Good,
             (None, _) => Reading::Unknown,
         };
-        vec![Judged {
+        let mut judged = vec![Judged {
             key: format!("{} {COLLECTOR}", CHECK.id),
             subject: Subject::node(),
             reading,
             at: judge.snapshot.at,
             pace: &PACE,
             finding: Box::new(move |_| finding(fault)),
-        }]
+        }];
+        judged.extend(self.each(judge, &collector.presence));
+        judged
     }
 
     fn rebooted(&mut self) {
@@ -112,23 +118,87 @@ impl Unusable {
                 })
             }
             Presence::NotHere | Presence::Failed(..) if bound == 0 => {
-                let configured = &judge.site.settings.gpu_addresses;
-                let is_expected = |pci: &&PciAddress| self.0.contains(*pci) || configured.contains(pci);
-                let unbound: Vec<&str> = host
-                    .gpus_of("")
-                    .filter(is_expected)
-                    .map(|p| p.0.as_str())
-                    .collect();
+                let unbound: Vec<String> = self.unbound(judge).map(|pci| unbound_at(host, pci)).collect();
                 (!unbound.is_empty()).then(|| Fault {
                     reason: "not_loaded".to_owned(),
-                    evidence: format!(
-                        "host_pci_gpu_info{{driver=\"\"}} 1, expected a driver: {}",
-                        unbound.join(" ")
-                    ),
+                    evidence: unbound.join(" "),
                 })
             }
             _ => None,
         }
+    }
+
+    /// The GPUs without a driver that served one in this boot or that the site expects.
+    fn unbound<'a>(&self, judge: &Judge<'a>) -> impl Iterator<Item = &'a PciAddress> {
+        let host = judge.host;
+        let configured = &judge.site.settings.gpu_addresses;
+        // The count of the profile has room for a GPU of which no address is known.
+        let driven = host.gpus_there().map(|all| all - host.gpus_of("").count());
+        let is_short = count_wanted(judge.site)
+            .zip(driven)
+            .is_some_and(|(want, have)| have < want);
+        let is_expected =
+            move |pci: &&PciAddress| is_short || self.0.contains(*pci) || configured.contains(pci);
+        host.gpus_of("").filter(is_expected)
+    }
+
+    /// Each GPU without a driver, while the driver serves others. One that an earlier boot had counts too.
+    fn each<'a>(&self, judge: &Judge<'a>, presence: &Presence) -> Vec<Judged<'a>> {
+        let host = judge.host;
+        let mut all: BTreeSet<PciAddress> = judge.bad.iter().filter_map(|key| address_of(key)).collect();
+        let mut bad = all.clone();
+        if *presence == Presence::Open {
+            let known = host.gpus_of("").filter(|pci| judge.inventory.contains_key(*pci));
+            bad.extend(self.unbound(judge).chain(known).cloned());
+        } else {
+            bad.clear();
+        }
+        all.extend(bad.iter().cloned());
+        let configured = &judge.site.settings.gpu_addresses;
+        let judged = all.into_iter().map(|pci| {
+            let is_of = |driver| host.gpus_of(driver).any(|other| *other == pci);
+            let reading = match host.place(&pci) {
+                Place::Present(_) if is_of("") && bad.contains(&pci) => Reading::Bad,
+                Place::Present(_) if is_of(COLLECTOR) => Reading::Good,
+                Place::Reassigned => Reading::Good,
+                // Check `gpu-missing` has the configured ones.
+                Place::Gone if !configured.contains(&pci) => Reading::Good,
+                _ => Reading::Unknown,
+            };
+            let subject = Subject::gpu(gpu_label(judge.inventory, &pci));
+            Judged {
+                key: format!("{} {pci}", CHECK.id),
+                subject: subject.clone(),
+                reading,
+                at: host.read_at.unwrap_or(judge.since_boot()),
+                pace: &PACE,
+                finding: Box::new(move |_| unbound_gpu(host, pci, subject)),
+            }
+        });
+        judged.collect()
+    }
+}
+
+/// The address of a GPU's condition. `None`: it is that of the driver.
+fn address_of(key: &str) -> Option<PciAddress> {
+    let address = key.strip_prefix(CHECK.id)?.strip_prefix(' ')?;
+    PciAddress::parse(address)
+}
+
+fn unbound_at(host: &Host, pci: &PciAddress) -> String {
+    let driver = host.driver_at(pci).unwrap_or_default();
+    format!("host_pci_gpu_info{{pci=\"{pci}\",driver={driver:?}}} 1, expected the GPU's own driver")
+}
+
+fn unbound_gpu(host: &Host, pci: PciAddress, subject: Subject) -> Finding {
+    Finding {
+        detail: "driver unusable: not_bound".to_owned(),
+        remedy: Remedy::Inspect,
+        drains: true,
+        joins: Joins::Attaches,
+        evidence: unbound_at(host, &pci),
+        pci: Some(pci),
+        ..Finding::of_condition(CHECK.id, subject)
     }
 }
 

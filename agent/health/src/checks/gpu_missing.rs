@@ -23,7 +23,7 @@ pub static CHECK: Check = Check {
     fires_when: "A GPU of `health.gpu_addresses` is not on the PCI bus or does not respond there. Or fewer GPUs are on the bus than `health.expect.gpus`. Fewer than Slurm's Gres lists: shown, never drains.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected. Or at least 100 s, with the GPU no longer in the configuration. Gres: also if it no longer lists whole GPUs.",
-    ignored_when: "GPUs bound to another driver (vfio-pci), and incomplete PCI listings. `health.expect.gpus`, if as many addresses are configured. The count of Gres, if it lists MIG instances, shards or MPS.",
+    ignored_when: "GPUs that vfio-pci or the like assigns to others, and incomplete PCI listings. `health.expect.gpus`, if as many addresses are configured. The count of Gres, if it lists MIG instances, shards or MPS.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
@@ -106,7 +106,7 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
 }
 
 /// The number of GPUs in `health.expect.gpus`. `None`: not set, or each of them is judged by its address.
-fn count_wanted(site: &Site) -> Option<usize> {
+pub(super) fn count_wanted(site: &Site) -> Option<usize> {
     let want = site.settings.expect.gpus?;
     let want = usize::try_from(want).unwrap_or(usize::MAX);
     (want > site.settings.gpu_addresses.len()).then_some(want)

@@ -6,10 +6,12 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 use super::Engine;
 use crate::Input;
 use crate::checks::{Heard, gpu_down, gpu_nvlink};
+use crate::incident::Incident;
 use crate::reads::gpu::{Gpu, all, gpus};
 use crate::reads::gpu_part::parts;
 use crate::reads::group::groups;
 use crate::reads::host::Host;
+use crate::reads::known::Known;
 use crate::reads::links;
 use crate::reads::port::ports;
 use model::derive::affinity::nearest;
@@ -158,6 +160,7 @@ impl Engine {
             return;
         }
         let before = gpu_label(inventory, pci);
+        self.state.known.place_gpu(uuid, pci);
         inventory.insert(pci.clone(), uuid.to_owned());
         if before.starts_with("pci:") {
             for (_, check) in self.checks.each() {
@@ -237,17 +240,18 @@ impl Engine {
         self.log.snapshot(self.sight.log(), now);
         // The same fault may have occurred in the new boot: first read its log, and wait for the fault to appear.
         if self.sight.unknown(now).is_none() && self.log.known_for(self.policy.site.settings.settle, now) {
-            let met = |subject: &Subject, pci: Option<&PciAddress>, need| {
-                match gpus.iter().find(|g| g.label == subject.name) {
-                    Some(gpu) => all([gpu_down::answers(gpu, now), gpu_nvlink::met(gpu, need, now)]),
-                    // Another GPU stands in its place.
-                    None => {
-                        let is_there = |g: &Gpu<'_>| g.is_up() == Some(true) && g.pci.as_ref() == pci;
-                        (pci.is_some() && gpus.iter().any(is_there)).then_some(true)
-                    }
+            let known = &self.state.known;
+            let seat = |incident: &Incident| seat(incident, &gpus, known);
+            let met = |incident: &Incident, need| match own(incident, &gpus) {
+                Some(gpu) => all([gpu_down::answers(gpu, now), gpu_nvlink::met(gpu, need, now)]),
+                // Another GPU stands in its place.
+                None => {
+                    let pci = seat(incident)?;
+                    let is_there = |g: &Gpu<'_>| g.is_up() == Some(true) && g.pci.as_ref() == Some(&pci);
+                    gpus.iter().any(is_there).then_some(true)
                 }
             };
-            self.out.dirty |= self.book.rebooted(&self.boot, &host, met, self.now.wall);
+            self.out.dirty |= self.book.rebooted(&self.boot, &host, (seat, met), self.now.wall);
         }
         self.timeline.ticked();
         if self.book.open().any(|i| i.behind) {
@@ -256,4 +260,25 @@ impl Engine {
             self.quiet.tick();
         }
     }
+}
+
+/// The GPU of an incident, wherever its driver has it.
+fn own<'g, 'a>(incident: &Incident, gpus: &'g [Gpu<'a>]) -> Option<&'g Gpu<'a>> {
+    gpus.iter().find(|gpu| gpu.label == incident.subject.name)
+}
+
+/// Where the GPU of an incident stands after a boot, or the one that replaced it. `None`: unknown, as its address has another GPU
+/// of this node, which only moved.
+fn seat(incident: &Incident, gpus: &[Gpu<'_>], known: &Known) -> Option<PciAddress> {
+    let pci = incident.pci.as_ref();
+    if let Some(gpu) = own(incident, gpus) {
+        return gpu.pci.as_ref().or(pci).cloned();
+    }
+    let has_moved = |gpu: &Gpu<'_>| {
+        gpu.pci
+            .as_ref()
+            .is_some_and(|pci| known.has_moved(&gpu.label, pci))
+    };
+    let mut there = gpus.iter().filter(|gpu| gpu.pci.as_ref() == pci);
+    pci.filter(|_| !there.any(has_moved)).cloned()
 }

@@ -105,7 +105,7 @@ impl<'a> Gpu<'a> {
                 is_clear(&m::RETIRED_PAGES_PENDING, true),
             ]),
             Need::RemapFailure => is_clear(&m::ROW_REMAP_FAILURE, lacks_remaps),
-            Need::SramThreshold => is_clear(&m::ECC_SRAM_THRESHOLD, is_old),
+            Need::SramThreshold => is_clear(&m::ECC_SRAM_THRESHOLD, is_old || self.lacks_sram()),
             Need::LinksActive => self.links.map(|links| links.is_whole()),
             // The intended state is unknown, and no reading shows it.
             Need::LinksAsIntended => Some(false),
@@ -128,6 +128,11 @@ impl Gpu<'_> {
     fn remaps_no_rows(&self) -> bool {
         let old = ["kepler", "maxwell", "pascal", "volta", "turing"];
         self.architecture().is_some_and(|name| old.contains(&name))
+    }
+
+    /// Whether its driver has no function for errors of its SRAM, which is not a call that fails.
+    fn lacks_sram(&self) -> bool {
+        self.value(&m::ECC_SRAM_LACKING) == Some(1.0)
     }
 
     /// Whether its driver shows no remaps of it: nvidia-smi of an H200 with MIG has `N/A` there.

@@ -23,10 +23,19 @@ struct Gpu {
 }
 
 impl Gpu {
-    /// Whether it is bound to a driver other than its vendor's.
+    /// Whether it is bound to a driver that assigns it to a virtual machine or to user space.
     fn is_reassigned(&self) -> bool {
+        hands_on(&self.driver)
+    }
+
+    /// Its driver. Empty: none that serves or assigns it, but perhaps one of the kernel (nouveau, nova_core).
+    fn served_by(&self) -> &str {
         let is_usual = device_files::ALL.iter().any(|files| files.driver == self.driver);
-        !self.driver.is_empty() && !is_usual
+        if is_usual || self.is_reassigned() {
+            &self.driver
+        } else {
+            ""
+        }
     }
 }
 
@@ -39,7 +48,7 @@ pub enum Place {
     Silent,
     /// It is not in the complete listing.
     Gone,
-    /// It is bound to another driver (vfio-pci) for another use.
+    /// It is assigned to a virtual machine or to user space (vfio-pci).
     Reassigned,
     /// The listing is incomplete.
     Unknown,
@@ -69,8 +78,13 @@ pub enum Slot {
     Unknown,
 }
 
-/// Drivers that assign a function to others and create no device.
-const HANDS_ON: [&str; 4] = ["vfio-pci", "mlx5_vfio_pci", "pci-stub", "uio_pci_generic"];
+/// Drivers that assign a function to others and create no device, besides those with `vfio` in their name.
+const HANDS_ON: [&str; 4] = ["pci-stub", "pciback", "uio_pci_generic", "xen-pciback"];
+
+/// Whether a driver assigns a function to a virtual machine or to user space.
+fn hands_on(driver: &str) -> bool {
+    driver.contains("vfio") || HANDS_ON.contains(&driver)
+}
 
 /// The host in one snapshot.
 #[derive(Clone, Debug, Default)]
@@ -192,7 +206,7 @@ impl Host {
             None => Slot::Unknown,
             Some((_, Some(true))) => Slot::Registered,
             Some((driver, _)) if driver.is_empty() => Slot::Unbound,
-            Some((driver, _)) if HANDS_ON.contains(&driver.as_str()) => Slot::Released,
+            Some((driver, _)) if hands_on(driver) => Slot::Released,
             Some((driver, Some(false))) => Slot::Unregistered(driver.clone()),
             Some((_, None)) => Slot::Unknown,
         }
@@ -223,10 +237,15 @@ impl Host {
         self.gpus.iter().map(|(address, gpu)| (address, gpu.is_unproven))
     }
 
-    /// Physical GPUs bound to this driver (empty: to none) that do not fail to respond.
+    /// The driver that an address is bound to. Empty: none.
+    pub fn driver_at(&self, address: &PciAddress) -> Option<&str> {
+        self.gpus.get(address).map(|gpu| gpu.driver.as_str())
+    }
+
+    /// Physical GPUs bound to this driver (empty: to none that serves or assigns them) that do not fail to respond.
     pub fn gpus_of<'a>(&'a self, driver: &'a str) -> impl Iterator<Item = &'a PciAddress> {
         let is_there =
-            move |gpu: &Gpu| gpu.driver == driver && !gpu.is_virtual && gpu.responding != Some(false);
+            move |gpu: &Gpu| gpu.served_by() == driver && !gpu.is_virtual && gpu.responding != Some(false);
         let gpus = self.gpus.iter().filter(move |(_, gpu)| is_there(gpu));
         gpus.map(|(address, _)| address)
     }

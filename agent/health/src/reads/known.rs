@@ -33,6 +33,8 @@ pub struct Known {
     pub bonds: Bounded<String, (), STORED>,
     /// Members of bonds that were ever up, by port and interface.
     pub members: Bounded<String, (), STORED>,
+    /// The address at which each GPU was first seen, by its name.
+    pub gpus: Bounded<String, PciAddress, STORED>,
     /// The highest number of links up of each GPU, by place.
     pub links: Bounded<String, u64, STORED>,
 }
@@ -42,6 +44,16 @@ impl Known {
     pub fn once_in_use(&self) -> impl Iterator<Item = (&str, &Role, u64)> {
         let known = self.rates.iter();
         known.filter_map(|(port, rate)| Some((port.as_str(), self.roles.get(port)?, *rate)))
+    }
+
+    /// Notes the address of a GPU, if it is the first.
+    pub fn place_gpu(&mut self, uuid: &str, pci: &PciAddress) {
+        self.gpus.slot_or(uuid.to_owned(), || pci.clone());
+    }
+
+    /// Whether this GPU was at another address before: the firmware may number the buses again when a card comes or goes.
+    pub fn has_moved(&self, gpu: &str, pci: &PciAddress) -> bool {
+        self.gpus.get(gpu).is_some_and(|first| first != pci)
     }
 }
 

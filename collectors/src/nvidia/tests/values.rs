@@ -236,6 +236,31 @@ fn lacking(case: &str, functions: &[&str]) -> String {
     format!("missing = {functions:?}\n{text}")
 }
 
+/// R470 and R525 lack the function. A call that fails is not the same.
+#[test]
+fn a_driver_without_the_status_of_sram_is_told_from_one_that_does_not_answer() {
+    let call = "nvmlDeviceGetSramEccErrorStatus";
+    for (functions, fault, found) in [
+        (&[call][..], None, (None, Some(1.0))),
+        (&[], None, (Some(0.0), None)),
+        (&[], Some(code::NOT_SUPPORTED), (None, None)),
+        (&[], Some(code::UNKNOWN), (None, None)),
+    ] {
+        let text = fs::read_to_string(scenario("h100")).unwrap();
+        let mut node = match functions {
+            [] => Node::with(&text),
+            _ => Node::with(&lacking("h100", functions)),
+        };
+        if let Some(fault) = fault {
+            node.driver.break_call(0, call, Fault::Code(fault)).unwrap();
+        }
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        let of = |metric| get(&seen, metric, &[&gpu(0)]);
+        let is_so = (of(&m::ECC_SRAM_THRESHOLD), of(&m::ECC_SRAM_LACKING));
+        assert_eq!(is_so, found, "{functions:?} {fault:?}");
+    }
+}
+
 /// Versions 535.43 to 535.86 of the driver write longer entries; 535.98 and those before R510 have an older function only.
 #[test]
 fn the_processes_of_a_gpu_are_the_same_with_every_driver() {

@@ -409,6 +409,11 @@ impl Library {
         Ok((now, pending))
     }
 
+    /// Whether this version of the library has no function for SRAM errors, as R470 and R525.
+    pub fn lacks_sram(&self) -> bool {
+        self.raw.nvmlDeviceGetSramEccErrorStatus.is_err()
+    }
+
     /// SRAM errors.
     ///
     /// # Errors

@@ -148,3 +148,111 @@ fn a_fault_that_an_operator_closed_is_not_reported_again() {
     sim.pass(1200);
     assert!(!found(&sim), "{:?}", sim.incidents());
 }
+
+/// Two GPUs of the driver. The second is found by its address alone, or was served, or is expected.
+fn two(expects: &str) -> Sim {
+    let mut sim = match expects {
+        "served" | "earlier boot" => {
+            let mut sim = served();
+            let info = vec!["nvidia", "H100", GPU2, "1", "1", "", "", "", "580", "hopper"];
+            sim.host.driven.push(Driven {
+                label: "GPU-2".to_owned(),
+                series: vec![(&m::UP, vec![], 1), (&m::INFO, info, 1)],
+                ..Driven::default()
+            });
+            sim.pass(60);
+            sim.host.driven.pop();
+            sim
+        }
+        _ => served(),
+    };
+    match expects {
+        "address" => sim.config.gpu_addresses = vec![pci(GPU), pci(GPU2)],
+        "count" => sim.config.expect.gpus = Some(2),
+        _ => {}
+    }
+    sim.reload();
+    sim
+}
+
+#[test]
+fn a_gpu_without_a_driver_beside_others_is_a_finding_where_it_is_expected() {
+    for expects in ["served", "address", "count", "earlier boot", ""] {
+        for driver in ["", "nouveau", "vfio-pci", "nvgrace_gpu_vfio_pci"] {
+            let case = format!("{expects} {driver}");
+            let mut sim = two(expects);
+            sim.set_gpu(GPU2, driver, (driver.is_empty()).then_some(true));
+            if expects == "earlier boot" {
+                sim.reboot();
+            }
+            sim.pass(590);
+            assert!(!found(&sim), "{case}: as in an upgrade");
+            sim.pass(80);
+            let is_fault = !expects.is_empty() && !driver.contains("vfio");
+            assert_eq!(found(&sim), is_fault, "{case}: {:?}", sim.incidents());
+            assert!(!sim.slurm.is_drained(), "{case}");
+            if !is_fault {
+                continue;
+            }
+            let view = sim.engine.view();
+            let incident = view.incidents.iter().find(|i| i.check == ID).unwrap();
+            assert_eq!(
+                (incident.detail.as_str(), incident.mode),
+                ("driver unusable: not_bound", Mode::Comment)
+            );
+            let evidence = &incident.findings[0].evidence[0];
+            assert!(
+                evidence.contains(GPU2) && evidence.contains(&format!("driver={driver:?}")),
+                "{evidence}"
+            );
+            // An address that no place expects any more ends with what is there, not with the reboot.
+            sim.reboot();
+            sim.pass(700);
+            assert!(found(&sim), "{case}");
+            sim.set_gpu(GPU2, "nvidia", Some(true));
+            sim.pass(120);
+            assert!(!found(&sim), "{case}: {:?}", sim.incidents());
+        }
+    }
+}
+
+#[test]
+fn a_gpu_without_a_driver_ends_as_a_fault_when_it_is_given_away_or_taken_out() {
+    for (driver, ended) in [(Some("vfio-pci"), true), (None, true), (Some("nouveau"), false)] {
+        let mut sim = two("served");
+        sim.set_gpu(GPU2, "", Some(true));
+        sim.pass(700);
+        assert!(found(&sim));
+        match driver {
+            Some(driver) => sim.set_gpu(GPU2, driver, None),
+            None => sim.remove_gpu(GPU2),
+        }
+        sim.pass(120);
+        assert_eq!(!found(&sim), ended, "{driver:?}: {:?}", sim.incidents());
+    }
+}
+
+/// After an update of the kernel without its module and its blacklist.
+#[test]
+fn gpus_that_another_kernel_driver_took_are_not_given_away() {
+    for driver in ["nouveau", "NovaCore"] {
+        let mut sim = two("address");
+        sim.reboot();
+        unload(&mut sim);
+        sim.pass(700);
+        assert!(found(&sim));
+        for (_, of, responding) in &mut sim.host.gpus {
+            (*of, *responding) = (driver, None);
+        }
+        sim.pass(300);
+        assert!(found(&sim), "{driver}: {:?}", sim.incidents());
+        let mut sim = two("count");
+        sim.reboot();
+        unload(&mut sim);
+        for (_, of, responding) in &mut sim.host.gpus {
+            (*of, *responding) = (driver, None);
+        }
+        sim.pass(700);
+        assert!(found(&sim), "{driver}: {:?}", sim.incidents());
+    }
+}

@@ -27,12 +27,23 @@ fn what_such_a_gpu_does_not_have_need_not_be_shown() {
     };
     let mig = vec![(&m::MIG_MODE, vec![], 1), (&m::ECC_SRAM_THRESHOLD, vec![], 0)];
     let unread = vec![(&m::UNREAD_VALUES, vec!["unknown"], 1)];
+    let lacking = vec![
+        (&m::ECC_SRAM_LACKING, vec![], 1),
+        (&m::ROW_REMAP_FAILURE, vec![], 0),
+    ];
+    let failed = vec![
+        (&m::ECC_SRAM_LACKING, vec![], 1),
+        (&m::ROW_REMAP_FAILURE, vec![], 1),
+    ];
     for (series, ended) in [
         (info("volta"), true),
         (info("turing"), true),
         (info("ampere"), false),
         (with(info("hopper"), mig.clone()), true),
         (with(with(info("hopper"), mig), unread), false),
+        // Drivers before R535 have no function for it.
+        (with(info("ampere"), lacking), true),
+        (with(info("ampere"), failed), false),
     ] {
         for code in [48, 64] {
             let mut sim = node(Mode::Drain, vec![driven(well())]);
@@ -116,6 +127,56 @@ fn a_gpu_in_the_place_of_another_need_not_show_what_that_one_had_to() {
     sim.host.driven = vec![other(1)];
     sim.pass(300);
     assert!(has(&sim, "xid48 cleared"), "{:?}", sim.incidents());
+}
+
+/// This GPU, up at this address.
+fn at(label: &str, address: &'static str) -> Driven {
+    let info = vec!["nvidia", "H100", address, "1", "1", "", "", "", "580", "hopper"];
+    Driven {
+        label: label.to_owned(),
+        ..driven(vec![(&m::UP, vec![], 1), (&m::INFO, info, 1)])
+    }
+}
+
+/// The firmware numbers the buses again when a port or a card comes or goes.
+#[test]
+fn a_gpu_of_this_node_that_moved_to_the_address_of_another_ends_nothing_of_it() {
+    for code in [79, 119, 48] {
+        for (name, ended) in [("GPU-2", false), ("GPU-3", true)] {
+            let mut sim = node(Mode::Drain, vec![at(NAME, GPU), at("GPU-2", GPU2)]);
+            sim.xid(code);
+            sim.remove_gpu(GPU2);
+            sim.host.driven = vec![at(name, GPU)];
+            sim.reboot();
+            sim.pass(300);
+            let detail = format!("xid{code}");
+            assert!(sim.says(&detail, ended), "{code} {name}: {:?}", sim.incidents());
+            // It stays the fault of the one that is gone, also over a start of the daemon.
+            sim.restart();
+            sim.pass(900);
+            assert!(sim.says(&detail, ended), "{code} {name}: {:?}", sim.incidents());
+        }
+    }
+}
+
+#[test]
+fn a_gpu_that_a_reboot_brought_back_at_another_address_is_back() {
+    for code in [79, 119] {
+        let mut sim = node(Mode::Drain, vec![at(NAME, GPU)]);
+        sim.xid(code);
+        sim.remove_gpu(GPU);
+        sim.remove_gpu(GPU2);
+        sim.host.driven.clear();
+        sim.reboot();
+        sim.pass(300);
+        let detail = format!("xid{code}");
+        assert!(sim.says(&detail, false), "{code}: {:?}", sim.incidents());
+        sim.set_gpu(GPU2, "nvidia", Some(true));
+        sim.host.driven = vec![at(NAME, GPU2)];
+        sim.reboot();
+        sim.pass(300);
+        assert!(sim.says(&detail, true), "{code}: {:?}", sim.incidents());
+    }
 }
 
 /// A GPU that the driver takes back has no verdict, so no line says that it became None (gpu.c).
