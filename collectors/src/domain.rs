@@ -36,6 +36,9 @@ pub enum Capability {
     Setuid = 7,
     /// Take capabilities from children.
     Setpcap = 8,
+    /// List the BPF programs of a cgroup. Before Linux 6.9 CAP_SYS_ADMIN does not imply it there (kernel/bpf/syscall.c,
+    /// `bpf_prog_query`; changed by 1310957bfe65).
+    NetAdmin = 12,
     /// Read `wchan`, `syscall`, `fd`, `fdinfo` and `environ` of another user's thread (`ptrace_may_access`).
     SysPtrace = 19,
     /// Read BPF programs, and logs of NVMe controllers. No smaller capability suffices (kernel/bpf/syscall.c,
@@ -61,6 +64,7 @@ impl Capability {
             Self::Setgid => "CAP_SETGID",
             Self::Setuid => "CAP_SETUID",
             Self::Setpcap => "CAP_SETPCAP",
+            Self::NetAdmin => "CAP_NET_ADMIN",
             Self::SysPtrace => "CAP_SYS_PTRACE",
             Self::SysAdmin => "CAP_SYS_ADMIN",
             Self::Syslog => "CAP_SYSLOG",
@@ -255,7 +259,7 @@ pub static BPF: Helper = Helper {
     name: "bpf",
     user: "nodewarden-bpf",
     uid: FIRST_UID + 6,
-    capabilities: &[Capability::SysAdmin],
+    capabilities: &[Capability::NetAdmin, Capability::SysAdmin],
     own_slots: false,
 };
 

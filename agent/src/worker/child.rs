@@ -47,8 +47,10 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     privileges::drop_to(uid.parse()?, gid.parse()?, domain.capability_mask())?;
     // Its stderr may be a file.
     sys::signals::survive_file_limit()?;
-    // Nothing to take from one without a right, and a core dump of a GPU driver's user takes long.
-    if domain.capabilities.is_empty() && domain.signals == Signals::Allowed {
+    // A core dump of a GPU driver's user takes long.
+    let is_dumped = domain.signals == Signals::Never && privileges::forbid_core_dumps().is_err();
+    // Nothing to take from one without a right: of processes with its ids there are only its own.
+    if domain.capabilities.is_empty() && !is_dumped {
         privileges::show_own_calls()?;
     }
     sys::set_process_name(&format!("nw-{}", domain.name));

@@ -5,6 +5,7 @@
 use std::io;
 
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
 /// `struct __user_cap_header_struct` of linux/capability.h.
@@ -67,12 +68,21 @@ pub fn keep(mask: u64) -> io::Result<()> {
 }
 
 /// Lets this process read `/proc/self/task/TID/syscall` of its own threads, which belongs to root after a change of
-/// ids. Processes with the same ids may read it too, and core dumps are enabled.
+/// ids. Processes with the same ids may read it and trace this process too, and core dumps are enabled.
 ///
 /// # Errors
 /// Of prctl(2).
 pub fn show_own_calls() -> io::Result<()> {
     Ok(prctl::set_dumpable(true)?)
+}
+
+/// No core dump of this process, also where `fs.suid_dumpable` is 2. A limit of 1 is too short for a file, and the kernel does not
+/// start the program of a pipe then; with a limit of 0 it does (fs/coredump.c, `do_coredump`).
+///
+/// # Errors
+/// Of prlimit(2): the limit is 0 already, and may not be raised.
+pub fn forbid_core_dumps() -> io::Result<()> {
+    Ok(setrlimit(Resource::RLIMIT_CORE, 1, 1)?)
 }
 
 fn drop_bounding(keep: u64) -> io::Result<()> {

@@ -44,6 +44,7 @@ pub static PARENT_CAPABILITIES: &[Capability] = &[
     Capability::Setgid,
     Capability::Setuid,
     Capability::Setpcap,
+    Capability::NetAdmin,
     Capability::SysPtrace,
     Capability::SysAdmin,
     Capability::Syslog,

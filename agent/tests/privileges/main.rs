@@ -42,6 +42,28 @@ fn every_worker_has_the_ids_and_capabilities_of_its_domain_and_no_more() {
     }
 }
 
+/// Where the kernel shows no wait channel, the call is the only proof that a driver hangs. Its file belongs to root in a process
+/// that may not be dumped.
+#[test]
+fn every_worker_without_a_right_reads_its_own_calls_and_a_gpus_leaves_no_core_dump() {
+    use std::os::unix::fs::MetadataExt;
+    let mut node = Node::new();
+    node.add_every_source();
+    node.start();
+    for domain in DOMAINS {
+        let folder = format!("/proc/{}", node.worker_pid(domain.name));
+        let owner = std::fs::metadata(format!("{folder}/syscall")).unwrap().uid();
+        let reads = domain.capabilities.is_empty();
+        assert_eq!(owner, if reads { domain.uid } else { 0 }, "{}", domain.name);
+        let limits = std::fs::read_to_string(format!("{folder}/limits")).unwrap();
+        let limits = limits.lines().find_map(|l| l.strip_prefix("Max core file size"));
+        let limits: Vec<&str> = limits.unwrap().split_whitespace().take(2).collect();
+        if domain.signals == domain::Signals::Never {
+            assert_eq!(limits, ["1", "1"], "{}", domain.name);
+        }
+    }
+}
+
 #[test]
 fn the_daemon_has_no_capability_at_all() {
     let mut node = Node::new();

@@ -1,6 +1,6 @@
 //! Properties of GPUs and their driver that the kernel shows, without a call of the driver.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::identity::is_uuid;
 use crate::sys::root;
@@ -14,6 +14,8 @@ pub(super) struct DriverFiles {
     version: PathBuf,
     gpus: PathBuf,
     capabilities: PathBuf,
+    /// The device file that the library opens first. It does not know of other trees.
+    pub(super) control: Option<PathBuf>,
 }
 
 /// State whose change means that the driver or its GPUs changed.
@@ -36,6 +38,7 @@ impl DriverFiles {
             version: env.path("/proc/driver/nvidia/version"),
             gpus: env.path("/proc/driver/nvidia/gpus"),
             capabilities: env.path("/proc/driver/nvidia/capabilities"),
+            control: Some(env.path("/dev/nvidiactl")).filter(|path| path == Path::new("/dev/nvidiactl")),
         }
     }
 
@@ -116,6 +119,12 @@ impl DriverFiles {
                 })
                 .collect(),
         }
+    }
+
+    /// Whether the module is loaded and no program has created its device files yet.
+    pub(super) fn lacks_device_files(&self) -> bool {
+        let control = self.control.as_deref();
+        self.is_loaded() && control.is_some_and(|path| matches!(root::inode(path), Ok(None)))
     }
 
     /// Whether the kernel module is loaded.

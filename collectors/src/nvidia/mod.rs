@@ -75,7 +75,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         Err(Code::DRIVER_NOT_LOADED) if !named && kernel.bound().is_some_and(|gpus| gpus.is_empty()) => {
             return Ok(None);
         }
-        Err(code) => return Err(driver_error(code)),
+        Err(code) => return Err(init_error(code, kernel.lacks_device_files())),
     }
     let hostname = crate::gpu::identity::hostname(env);
     let inventory = Arc::new(inventory::Inventory::new(library, table, env));
@@ -85,6 +85,19 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
         devices: Box::new(scan::Nvidia::new(kernel, hostname, boot, inventory)),
         watcher: Some(Box::new(watcher)),
     }))
+}
+
+/// The error of a library that cannot be initialised. Without device files its code says nothing of the driver: it lets
+/// nvidia-modprobe(1) create them, which this worker may not start.
+fn init_error(code: Code, lacks_device_files: bool) -> Error {
+    if !lacks_device_files || [Code::LIB_RM_VERSION_MISMATCH, Code::NO_PERMISSION].contains(&code) {
+        return driver_error(code);
+    }
+    Error::Driver {
+        what: format!("NVIDIA's driver: {code}, and /dev/nvidiactl does not exist"),
+        reason: "no_device_files",
+        advice: "start nvidia-persistenced at boot, or run nvidia-modprobe -c 0 -u as root",
+    }
 }
 
 /// The error for administrators of a driver that does not work at all.

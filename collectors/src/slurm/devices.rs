@@ -17,7 +17,7 @@ const TRIES: usize = 8;
 /// Why the devices are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnknownReason {
-    /// CAP_SYS_ADMIN is missing.
+    /// CAP_SYS_ADMIN is missing, or CAP_NET_ADMIN before Linux 6.9.
     Denied,
     /// The kernel does not show instructions.
     Withheld,

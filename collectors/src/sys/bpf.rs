@@ -1,5 +1,5 @@
-//! The device programs of a cgroup, by bpf(2) (include/uapi/linux/bpf.h). Listing them needs CAP_NET_ADMIN, reading
-//! them CAP_SYS_ADMIN.
+//! The device programs of a cgroup, by bpf(2) (include/uapi/linux/bpf.h). Listing them needs CAP_NET_ADMIN (since Linux
+//! 6.9 CAP_SYS_ADMIN is enough), reading them CAP_SYS_ADMIN.
 
 mod helped;
 mod recorded;

@@ -325,6 +325,29 @@ mod tests {
         }
     }
 
+    /// x86_64 before Linux 5.16: `wchan` of every thread is 0, and `syscall` is right (seen on 5.10.0-46).
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "it builds the tree that it reads")]
+    fn a_thread_whose_wait_channel_the_kernel_does_not_know_has_none_and_shows_its_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let env = Env::with_sysroot(dir.path());
+        let folder = dir.path().join("proc/90/task/91");
+        std::fs::create_dir_all(folder.join("fd")).unwrap();
+        let stat = format!("91 (nvidia:read) D 1 90 90 0 {}", "0 ".repeat(46));
+        let call = format!(
+            "{} 0x5 0xc020462a 0x7f3d8a1fe8c0 0x0 0x0 0x0 0x7f3d8a1fe850 0x7f3d8b5c0c5b\n",
+            libc::SYS_ioctl
+        );
+        for (name, text) in [("stat", stat.as_str()), ("wchan", "0"), ("syscall", &call)] {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        std::os::unix::fs::symlink("/dev/nvidiactl", folder.join("fd/5")).unwrap();
+        let thread = Thread::at(&env, 90, 91);
+        let task = thread.state().unwrap().unwrap();
+        assert_eq!((task.state, task.wchan.as_str()), ('D', ""));
+        assert_eq!(thread.text(thread.call().unwrap()), "ioctl /dev/nvidiactl");
+    }
+
     #[test]
     fn the_calling_thread_is_running_and_reads_its_own_state() {
         let task = read(own_tid()).unwrap();

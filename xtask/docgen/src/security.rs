@@ -23,7 +23,7 @@ workers and helpers also have a user of their own. This holds with and without s
 const LIMITS: &str = "
 * The uids are fixed numbers for nodes without these users. systemd gives them to no service and no user
   (61184-65519 are its dynamic users). A user with uid 60800 may give orders and change the daemon's files; one with a worker's
-  uid may end it. The start and `nodewarden config check` warn of such users in /etc/passwd. Users of LDAP and other directories
+  uid may end and trace it. The start and `nodewarden config check` warn of such users in /etc/passwd. Users of LDAP and other directories
   are not looked up: keep 60800-60814 free there, or create `nodewarden` and `nodewarden-*` in /etc/passwd with other numbers. A
   node with the former numbers, from 64190, keeps its files: the parent gives them to the new daemon at the next start.
 * The runner of site commands is not in this table. It is root without a filter: an instance of `nodewarden-act@.service`, or
@@ -36,6 +36,10 @@ const LIMITS: &str = "
   `SLURM_SHARDS_ON_NODE`. An attacker inside the worker `slurm` can read these of every thread (`syscall` shows stack and instruction
   pointers) and the device programs of every cgroup, besides what all users can read and the hooks' records. Worker and helpers end
   together.
+* `bpf` has CAP_NET_ADMIN for Linux before 6.9, where CAP_SYS_ADMIN does not imply it for a cgroup's list of programs. Its filter permits
+  no socket and no ioctl(2), so it changes no setting of the network. The parent must have the capability too, to give it.
+* A worker without a capability can be traced by processes with its uid, which are its own: only then does the kernel show it the system
+  calls of its threads that hang. The worker `nvidia` leaves no core dump, in no file and no pipe (`RLIMIT_CORE` is 1).
 * `nvme` takes the number of a controller and returns the 512 bytes of its SMART log. It sends one fixed admin command (Get Log Page)
   to `/dev/nvmeN`, if that has the device number in the request; its filter permits no other call of the driver, so it neither reads
   data of a disk nor resets a controller.
@@ -63,6 +67,7 @@ const LIMITS: &str = "
 
 ACTS
 * The parent is root and starts commands. Its capabilities and its filter limit it. The unit also makes system folders read-only.
+  With CAP_NET_ADMIN and netlink, which scontrol needs, it could change the network's settings.
 * `proc` can open every file to read, by its two capabilities. It takes requests of 16 bytes and parses nothing.
 * `nvme` can open every file. Its filter denies read(2), but a file can be mapped, so a helper that is taken over could send a file's
   content to its worker. It could send any admin command, because a filter does not see what a command holds. CAP_SYS_ADMIN beyond that needs calls that its filter denies.

@@ -33,6 +33,7 @@ pub(super) const RESULTS: &[&str] = &[
     "start: ready",
     "start: metrics",
     "start: status",
+    "start: device programs",
     "start: users",
     "start: rights",
     "confined: table",

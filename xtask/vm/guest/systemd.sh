@@ -47,6 +47,15 @@ mount -t tmpfs tmpfs /sys/module && mkdir /sys/module/lnet /sys/module/amdgpu ||
 NAMED=/etc/nodewarden/conf.d/10-guest.toml
 mkdir -p "${NAMED%/*}" && printf '[nvidia]\nlibrary = "/usr/lib/libnvidia-ml.so.1"\n' >$NAMED || fail "install" "no $NAMED"
 
+# A job of Slurm's, as the cgroup v2 shows it.
+JOB=/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7
+mkdir -p $JOB/step_0/slurm $JOB/step_0/user/task_0 || fail "install" "no cgroup v2"
+cp /usr/bin/sleep /run/slurmstepd
+/run/slurmstepd 3000 &
+echo $! >$JOB/step_0/slurm/cgroup.procs
+sleep 3000 &
+echo $! >$JOB/step_0/user/task_0/cgroup.procs
+
 begin=$(now)
 dpkg -i /guest/nodewarden.deb >/var/log/dpkg-install.log 2>&1 || fail "install" "dpkg -i"
 systemctl is-enabled nodewarden.service >/dev/null || fail "install" "not enabled"
@@ -59,6 +68,9 @@ span=$((($(show ActiveEnterTimestampMonotonic) - $(show InactiveExitTimestampMon
 pass "start: ready" "$span ms from start to READY, $(show StatusText)"
 must "start: metrics" "kernel log is read" 60 kernel_log_up
 must "start: status" "$(nodewarden status | head -n 1)" 30 nodewarden status
+# Before Linux 6.9 only CAP_NET_ADMIN lists the programs of a cgroup: without it the reason is `denied`. This one has none.
+must "start: device programs" "the kernel lists those of a cgroup" 60 metric 'slurm_job_devices_info{jobid="7",reason="none"}' 1
+for group in $JOB/step_0/slurm $JOB/step_0/user/task_0; do echo 1 >$group/cgroup.kill; done
 uid_of() { sed -n 's/^Uid:.\([0-9]*\).*/\1/p' "/proc/$1/status"; }
 pass_or_fail "start: users" \
   '[ "$(uid_of "$(child daemon)")" = 60800 ] && [ "$(uid_of "$(child kernel)")" = 60801 ] && id nodewarden-rdma | grep -q 60803' \

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use collectors::sys::task::Task;
-use collectors::{Subject, SubjectKind};
+use collectors::{Domain, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, Watch};
@@ -20,8 +20,8 @@ pub(super) struct Rule {
     pub(super) id: &'static str,
     /// The collectors that it covers.
     pub(super) covers: fn(&CollectorState) -> bool,
-    /// Whether the state of a thread proves that it is blocked, not that the node is busy.
-    pub(super) is_blocked: fn(&Task) -> bool,
+    /// Whether the state of a thread of that worker proves that it is blocked, not that the node is busy.
+    pub(super) is_blocked: fn(&Domain, &Task) -> bool,
     /// How long the thread must stay in that state.
     pub(super) long: Duration,
     /// Whether a device that is no longer listed ends the finding: it was renamed, or its driver released it. Otherwise
@@ -143,7 +143,10 @@ impl Blocked {
     ) -> Judged<'a> {
         let rule = self.rule;
         let key = key(rule.id, collector.spec.name, &subject);
-        let task = late.and_then(|l| l.task.clone()).filter(|t| (rule.is_blocked)(t));
+        let domain = collector.spec.domain;
+        let task = late
+            .and_then(|l| l.task.clone())
+            .filter(|t| (rule.is_blocked)(domain, t));
         // A thread that is awake or elsewhere makes progress.
         let place = task.as_ref().map(|t| (t.tid, t.wchan.clone(), t.call.clone()));
         let same = self.places.lasts(key.clone(), place, judge.since_boot());
@@ -240,8 +243,11 @@ pub(super) fn waits_for_storage(task: &Task) -> bool {
 /// Wait channels of readers of a process's cgroup, which wait for changes of cgroups. The GPU collector reads them.
 const CGROUPS: [&str; 2] = ["proc_cgroup_show", "cgroup_"];
 
-/// Whether it sleeps inside a driver. An invisible wait channel proves nothing.
-pub(super) fn sleeps_in_driver(task: &Task) -> bool {
+/// Whether it sleeps inside a driver. On x86_64 the kernel shows no wait channel before Linux 5.16 (get_wchan() did not know the
+/// ORC unwinder, bc9bbb81730e): then only a call on a device file of that driver is the proof.
+pub(super) fn sleeps_in_driver(domain: &Domain, task: &Task) -> bool {
     let elsewhere = waits_for_storage(task) || CGROUPS.iter().any(|place| task.wchan.starts_with(place));
-    task.state == 'D' && !task.wchan.is_empty() && !elsewhere
+    let file = task.call.split_once(' ').map(|(_, file)| file);
+    let on_device = file.is_some_and(|file| domain.devices.iter().any(|device| file.starts_with(device)));
+    task.state == 'D' && !elsewhere && (!task.wchan.is_empty() || on_device)
 }

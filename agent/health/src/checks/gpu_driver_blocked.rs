@@ -16,7 +16,7 @@ pub static CHECK: Check = Check {
     fires_when: "A thread is in uninterruptible sleep (state D) at the same place in the GPU driver for at least 300 s.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the driver responds. After a reboot also without the GPU, if it was replaced.",
-    ignored_when: "Threads that wait for storage, memory or cgroups, and threads without a visible wait channel.",
+    ignored_when: "Threads that wait for storage, memory or cgroups. Where the kernel shows no wait channel (x86_64 before Linux 5.16): calls on other files than the driver's devices, and open(2).",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),

@@ -23,7 +23,7 @@ pub static CHECK: Check = Check {
     fires_when: "NVIDIA's library cannot be initialised (versions of library and kernel module differ, code 999), while GPUs are bound to the driver. Or a GPU that was served in this boot, or is in `health.gpu_addresses` or needed for `health.expect.gpus`, has no driver. Beside GPUs with their driver, also one that was served in an earlier boot.",
     lasting: "8 consecutive readings, at least 600 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the driver responds, or is bound to the GPU, or with no GPU left for it.",
-    ignored_when: "A driver released with `nodewarden release`, GPUs that vfio-pci or the like assigns to others, and incomplete PCI listings. Missing permission or library: shown, never drains.",
+    ignored_when: "A driver released with `nodewarden release`, GPUs that vfio-pci or the like assigns to others, and incomplete PCI listings. Missing permission, device files or library: shown, never drains.",
     scope: Scope::Node,
     // A driver that an administrator upgrades is unusable until the module is reloaded.
     may: May::CommentOrDrain,
@@ -50,7 +50,7 @@ const MAX: usize = 128;
 const OTHERS: [&str; 5] = ["blocked", "limit", "panic", "settings", "thread"];
 
 /// Reasons of an incomplete installation of nodewarden: jobs may still use the GPUs.
-const INSTALLATION: [&str; 3] = ["denied", "no_library", "no_permission"];
+const INSTALLATION: [&str; 4] = ["denied", "no_device_files", "no_library", "no_permission"];
 
 /// The GPUs that the driver served in this boot.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use collectors::sys::task::Task;
-use collectors::{SubjectKind, domain};
+use collectors::{Domain, SubjectKind, domain};
 
 use super::blocked::{self, Blocked, Rule};
 use super::{Check, May, Scope, Version};
@@ -16,7 +16,7 @@ pub static CHECK: Check = Check {
     fires_when: "A thread that reads a port waits at the same place in the same system call for at least 30 s.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, in which the port is read or no longer listed.",
-    ignored_when: "Threads that run, wait for storage or memory, or wait for the kernel's lock of network settings (rtnl_lock).",
+    ignored_when: "Threads that run, wait for storage or memory, or wait for the kernel's lock of network settings (rtnl_lock). All where the kernel shows no wait channel (x86_64 before Linux 5.16).",
     scope: Scope::Node,
     // A driver's firmware time-out is 60 s, and the firmware often recovers.
     may: May::CommentOrDrain,
@@ -41,8 +41,10 @@ static RULE: Rule = Rule {
 };
 
 /// Wait channels of the kernel's lock of network settings: its holder blocks, not this port.
-const LOCKS: [&str; 7] = [
+const LOCKS: [&str; 8] = [
     "rtnl_lock",
+    // Files of /sys/class/net since Linux 6.15.
+    "sysfs_rtnl_lock",
     // The lock's own function is not on the stack.
     "ib_get_eth_speed",
     "dev_ethtool",
@@ -53,19 +55,17 @@ const LOCKS: [&str; 7] = [
 ];
 
 /// A kernel that hides the system call shows the wait channel.
-fn is_blocked(task: &Task) -> bool {
-    // Every ioctl and netlink request takes that lock: without a visible wait channel it may wait for the lock.
-    let takes_lock = ["ioctl", "send socket:"]
-        .iter()
-        .any(|call| task.call.starts_with(call));
-    let hidden = task.wchan.is_empty() && takes_lock;
-    let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
+fn is_blocked(domain: &Domain, task: &Task) -> bool {
     // Outside the kernel's own trees (a container, a recording) the file itself blocks.
     let reads = task.call.strip_prefix("read ");
     let in_file = reads.is_some_and(|file| !file.starts_with("/sys/") && !file.starts_with("/proc/"));
+    // Every ioctl, every netlink request and, for RoCE, a read of `state` or `rate` may take that lock, and each may wait for
+    // memory: without a visible wait channel (x86_64 before Linux 5.16) nothing tells them from a port that does not answer.
+    let hidden = task.wchan.is_empty() && !in_file;
+    let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
     let elsewhere = blocked::waits_for_storage(task) && !in_file;
     let in_call = task.state != 'R' && !task.call.is_empty() && !elsewhere;
-    !of_others && (in_call || blocked::sleeps_in_driver(task))
+    !of_others && (in_call || blocked::sleeps_in_driver(domain, task))
 }
 
 /// ` in read ports/1/state`: the file below its device, since reasons are short.
@@ -106,7 +106,14 @@ mod tests {
                 "read /sys/class/infiniband/rxe0/ports/1/rate",
                 false,
             ),
-            ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", true),
+            // x86_64 before Linux 5.16 shows no wait channel.
+            ("", "read /sys/class/infiniband/mlx5_0/ports/1/state", false),
+            (
+                "",
+                "read /run/node/sys/class/infiniband/mlx5_0/ports/1/state",
+                true,
+            ),
+            ("sysfs_rtnl_lock", "read /sys/class/net/eth4/speed", false),
             // A tree on its own filesystem, which does not respond.
             (
                 "request_wait_answer",
@@ -136,7 +143,7 @@ mod tests {
                 call: call.to_owned(),
                 ..Task::default()
             };
-            assert_eq!(is_blocked(&task), tells, "{wchan} {call}");
+            assert_eq!(is_blocked(&domain::RDMA, &task), tells, "{wchan} {call}");
         }
     }
 

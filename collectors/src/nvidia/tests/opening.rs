@@ -23,6 +23,42 @@ fn a_driver_that_is_not_loaded_is_an_error_where_somebody_named_its_library() {
     assert_eq!(refused(&node).0, "no_driver");
 }
 
+/// The module was loaded at boot, and no program of root has used a GPU yet: whatever code the library returns, it is not a
+/// fault of the driver.
+#[test]
+fn a_loaded_driver_without_device_files_is_not_a_broken_one() {
+    for (code, reason) in [
+        (Code::DRIVER_NOT_LOADED, "no_device_files"),
+        (Code(999), "no_device_files"),
+        (Code::NO_PERMISSION, "no_permission"),
+        (Code::LIB_RM_VERSION_MISMATCH, "version_mismatch"),
+    ] {
+        let error = init_error(code, true);
+        assert_eq!(error.reason(), reason, "{code}");
+        let text = error.to_string();
+        assert_eq!(
+            text.contains("nvidia-modprobe"),
+            reason == "no_device_files",
+            "{text}"
+        );
+    }
+    assert_eq!(init_error(Code(999), false).reason(), "unknown");
+}
+
+#[test]
+fn only_a_loaded_module_without_its_control_file_lacks_device_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = kernel::DriverFiles::new(&Env::with_sysroot(dir.path()));
+    files.control = Some(dir.path().join("nvidiactl"));
+    assert!(!files.lacks_device_files(), "not loaded");
+    fs::create_dir_all(dir.path().join("sys/module/nvidia")).unwrap();
+    assert!(files.lacks_device_files());
+    fs::write(dir.path().join("nvidiactl"), "").unwrap();
+    assert!(!files.lacks_device_files());
+    // The library opens the file of the real tree, which is not this one.
+    assert!(!kernel::DriverFiles::new(&Env::with_sysroot(dir.path())).lacks_device_files());
+}
+
 #[test]
 fn a_library_that_is_not_there_is_an_error_that_names_it() {
     let mut node = Node::of("h100");

@@ -71,7 +71,12 @@ fn a_library_that_cannot_be_initialised_is_a_finding_after_10_min_and_ends_with_
 
 #[test]
 fn a_site_may_drain_for_it_and_never_for_an_incomplete_installation() {
-    for (reason, drains) in [("unknown", true), ("no_permission", false), ("no_library", false)] {
+    for (reason, drains) in [
+        ("unknown", true),
+        ("no_permission", false),
+        ("no_library", false),
+        ("no_device_files", false),
+    ] {
         let mut settings = config(Mode::Drain);
         settings.checks.insert(ID.to_owned(), Mode::Drain);
         let mut sim = Sim::with(settings, None);

@@ -45,6 +45,38 @@ fn a_driver_is_blocked_after_minutes_asleep_in_one_place_and_not_while_it_is_mer
     assert_eq!(sim.incidents(), ["driver blocked cleared"]);
 }
 
+/// x86_64 before Linux 5.16: `wchan` of every thread is 0, and `syscall` shows the call.
+#[test]
+fn without_a_visible_wait_channel_a_call_on_the_drivers_device_is_the_proof() {
+    for (state, call, tells) in [
+        ('D', "ioctl /dev/nvidiactl", true),
+        ('D', "read /dev/nvidia0", true),
+        ('S', "ioctl /dev/nvidiactl", false),
+        ('D', "", false),
+        // The kernel does not show of which file.
+        ('D', "open", false),
+        ('D', "read /usr/lib/libnvidia-ml.so.1", false),
+        ('D', "read /proc/driver/nvidia/version", false),
+        ('D', "ioctl socket:[7]", false),
+    ] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        sim.host.driven[0].late = Some((state, "", sim.now.boottime));
+        sim.host.driven[0].call = call;
+        sim.pass(290);
+        assert!(!sim.says("driver blocked", false), "{state} {call}: too early");
+        sim.pass(110);
+        assert_eq!(sim.says("driver blocked", false), tells, "{state} {call}");
+        assert_eq!(sim.slurm.is_drained(), tells, "{state} {call}");
+    }
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    sim.host.driven[0].late = Some(('D', "", sim.now.boottime));
+    for place in 0..20 {
+        sim.host.driven[0].call = ["ioctl /dev/nvidiactl", "ioctl /dev/nvidia0"][place % 2];
+        sim.pass(200);
+        assert!(!sim.says("driver blocked", false), "it moves");
+    }
+}
+
 /// A node that is drained because a call about this GPU does not return.
 fn blocked(label: &str) -> Sim {
     let mut sim = node(Mode::Drain, vec![driven(well())]);

@@ -119,6 +119,8 @@ pub(super) struct Driven {
     pub(super) margin: Option<i32>,
     /// State and wait channel of a blocked thread, and since when.
     pub(super) late: Option<(char, &'static str, Duration)>,
+    /// Its system call.
+    pub(super) call: &'static str,
     /// The word of an error beside its values.
     pub(super) error: Option<&'static str>,
     /// The time of its reading, if not the snapshot's.
@@ -160,6 +162,7 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
             tid: 7,
             state,
             wchan: wchan.to_owned(),
+            call: gpu.call.to_owned(),
             ..Task::default()
         }),
     });

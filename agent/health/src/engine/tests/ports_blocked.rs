@@ -53,6 +53,16 @@ fn a_port_that_is_merely_late_or_moves_on_is_not() {
         ('D', "nfs_wait_bit_killable", "read /sys/x"),
         ('D', "rtnl_lock", "ioctl socket:[1]"),
         ('D', "dev_ethtool", ""),
+        // Linux 6.15 and later.
+        (
+            'S',
+            "sysfs_rtnl_lock",
+            "read /sys/devices/pci0000:18/0000:18:00.0/net/eth4/speed",
+        ),
+        // x86_64 before Linux 5.16 shows no wait channel: for the lock of network settings, or for memory.
+        ('D', "", "read /sys/x/infiniband/mlx5_2/ports/1/state"),
+        ('D', "", "read /sys/x/infiniband/mlx5_2/ports/1/hw_counters/x"),
+        ('D', "", "read /proc/self/stat"),
     ] {
         waits(&mut sim, state, wchan, call);
         sim.pass(600);
