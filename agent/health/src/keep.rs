@@ -115,13 +115,9 @@ pub(super) fn why(
         Some("repaired; lifted after slurm.hold at the earliest".to_owned())
     } else if !quiet.lasts(now.boottime, hold) {
         Some("repaired; lifted after 1 min without a further finding".to_owned())
-    } else if let Some(check) = pending {
-        // A device that is gone ends the finding of one check sooner than it begins that of another.
-        Some(format!(
-            "repaired, but bad readings of {check} are not confirmed yet"
-        ))
     } else {
-        None
+        // A device that is gone ends the finding of one check sooner than it begins that of another.
+        pending.map(|check| format!("repaired, but bad readings of {check} are not confirmed yet"))
     }
 }
 
