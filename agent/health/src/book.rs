@@ -100,6 +100,11 @@ impl Book {
         self.incidents.iter().filter(|i| i.status == Status::Open)
     }
 
+    /// The incidents that are not closed, also those whose drain an operator lifted.
+    pub(super) fn shown(&self) -> impl Iterator<Item = &Incident> {
+        self.incidents.iter().filter(|i| i.status != Status::Cleared)
+    }
+
     /// Whether an operator's lift still counts for any incident.
     pub(super) fn any_lifted(&self) -> bool {
         self.incidents

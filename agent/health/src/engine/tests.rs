@@ -6,6 +6,7 @@ mod slurm;
 
 mod application_errors;
 mod audit;
+mod cause;
 mod clearing;
 mod collector_silent;
 mod custom_check;
