@@ -14,8 +14,11 @@ fn unreadable_then_154(mode: Mode) -> Sim {
     sim.host.driven = vec![gpu(None)];
     sim.pass(900);
     sim.host.driven = vec![gpu(Some("unknown"))];
-    while sim.incidents().is_empty() {
-        sim.pass(1);
+    // `pass` takes a snapshot every 15 s, and the Xid must come within the settle window.
+    for _ in 0..40 {
+        if sim.incidents().is_empty() {
+            sim.pass(15);
+        }
     }
     sim.verdict_154(Recovery::GpuReset);
     sim.pass(1);
@@ -149,7 +152,9 @@ fn a_reason_whose_incident_is_closed_or_needs_more_is_called_outdated() {
 /// One incident at a time is in the node's Comment, and a person's text stays there.
 #[test]
 fn the_view_has_the_incident_that_the_comment_names() {
-    let mut sim = Sim::new(Mode::Comment);
+    let mut settings = config(Mode::Comment);
+    settings.scheduler.poll = std::time::Duration::from_secs(300);
+    let mut sim = Sim::with(settings, None);
     sim.xid(95);
     sim.pass(60);
     sim.host.edac = Some(1);
