@@ -86,7 +86,7 @@ pub struct Entry {
     pub act: Option<Act>,
     /// The incident.
     pub incident: Option<IncidentId>,
-    /// The check whose finding names the incident.
+    /// The check whose finding causes the act; of an order, the check whose finding names the incident.
     pub check: Option<String>,
     /// The subject of the incident.
     pub subject: Option<String>,

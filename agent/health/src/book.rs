@@ -107,6 +107,11 @@ impl Book {
         self.open().any(|incident| incident.findings.iter().any(observed))
     }
 
+    /// The incidents that are not closed, also those whose drain an operator lifted.
+    pub(super) fn shown(&self) -> impl Iterator<Item = &Incident> {
+        self.incidents.iter().filter(|i| i.status != Status::Cleared)
+    }
+
     /// Whether an operator's lift still counts for any incident.
     pub(super) fn any_lifted(&self) -> bool {
         self.incidents

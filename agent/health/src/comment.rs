@@ -18,6 +18,8 @@ pub(super) struct Comment {
     pub written: Option<IncidentId>,
     /// It is not known to be written.
     unsure: bool,
+    /// A person's text is there, which stays.
+    foreign: bool,
     /// The incident whose comment stands meanwhile.
     before: Option<IncidentId>,
     #[serde(skip)]
@@ -29,6 +31,12 @@ pub(super) struct Comment {
 }
 
 impl Comment {
+    /// The incident whose comment was written and not removed since.
+    pub(super) fn stands_for(&self) -> Option<&IncidentId> {
+        let known = if self.unsure { &self.before } else { &self.written };
+        known.as_ref().filter(|_| !self.foreign)
+    }
+
     /// The next act, if one is due.
     pub(super) fn next(&mut self, now: Duration, patience: Duration, want: Option<&Want>) -> Option<Action> {
         if self
@@ -78,6 +86,7 @@ impl Comment {
             // An operator's comment stays; no own comment is left to remove.
             Outcome::Done(_) | Outcome::Already(_) | Outcome::Foreign(_) => {
                 self.unsure = false;
+                self.foreign = writing && matches!(outcome, Outcome::Foreign(_));
                 let before = self.before.take();
                 if !writing {
                     self.written = before;

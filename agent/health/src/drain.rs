@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Now, keep};
 use change::{Change, ENDED};
 use late::Late;
+use maintenance::JUDGING;
 use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, MAINTENANCE, Reason};
 use timing::Timing;
 pub(super) use timing::{back_off, lost};
@@ -145,7 +146,7 @@ pub(super) struct Drain {
     pub reason: Option<String>,
     /// The time at which slurmctld set the own reason, by its clock.
     pub reason_at: Option<i64>,
-    /// Start of the state.
+    /// Start of the state. Wanted, writing and held count as one while the incident is the same.
     pub since: Option<i64>,
     /// No record of the intent is proven to be on disk: never lifted automatically.
     pub unrecorded: bool,
@@ -333,8 +334,14 @@ impl Drain {
             self.held = None;
         }
         if self.state != state {
+            // Attempts of one drain that is not written: it is wanted since the first.
+            let waits = |state| matches!(state, State::Wanted | State::Writing | State::Held);
+            let goes_on = waits(self.state) && waits(state);
+            self.since = match self.since.filter(|_| goes_on) {
+                None => (state != State::None).then_some(now.wall),
+                since => since,
+            };
             self.state = state;
-            self.since = (state != State::None).then_some(now.wall);
             self.dirty = true;
         }
         self.dirty |= self.why != why;
@@ -405,7 +412,9 @@ impl Drain {
                     let obeyed = self.state == State::Overridden && facts.overridden;
                     // Its turn among the nodes of the cluster stays.
                     let waits = self.state == State::Held && facts.required;
-                    if !(obeyed || waits) && self.state != State::None {
+                    if self.state == State::Wanted && facts.required && self.judges_maintenance(now) {
+                        self.to(State::Wanted, JUDGING, now);
+                    } else if !(obeyed || waits) && self.state != State::None {
                         self.forget(State::None, "", now);
                     }
                     None
@@ -476,7 +485,7 @@ impl Drain {
         self.in_maintenance = in_maintenance;
         self.may_in_maintenance = want.in_maintenance;
         self.is_device = want.is_device;
-        self.incident = Some(want.incident.clone());
+        self.is_for(&want.incident);
         self.reason = Some(want.reason.as_str().to_owned());
         self.reason_at = None;
         self.taken = false;
@@ -488,6 +497,14 @@ impl Drain {
             in_maintenance,
             ..want.clone()
         }))
+    }
+
+    /// The incident of the next attempt: that of another one has waited for another time.
+    fn is_for(&mut self, incident: &IncidentId) {
+        if self.incident.as_ref().is_some_and(|before| before != incident) {
+            self.since = None;
+        }
+        self.incident = Some(incident.clone());
     }
 
     fn lift(&mut self, now: Now) -> Option<Do> {

@@ -67,6 +67,8 @@ pub struct Engine {
     names_no_port: bool,
     /// Slurm's Gres, of the last reading of the node.
     gres: Option<String>,
+    /// Slurm's name of the node, and the node's Comment, of the last reading.
+    node: Option<(String, Option<String>)>,
     /// The ports nearest to each GPU, of the last snapshot.
     affinity: Vec<Affinity>,
     /// The jobs of each GPU over time.
@@ -135,6 +137,7 @@ impl Engine {
             log: Log::new(now.boottime),
             names_no_port: false,
             gres: None,
+            node: None,
             affinity: Vec::new(),
             timeline: Timeline::default(),
             when: When::default(),
@@ -216,6 +219,7 @@ impl Engine {
             book: &self.book,
             verdict: self.verdict(),
             affinity: &self.affinity,
+            node: self.node.as_ref(),
             pause: self.state.pause.clone().filter(|_| self.paused().is_some()),
         })
     }
@@ -396,7 +400,7 @@ impl Engine {
             self.state.drain.turn(&open, key).copied()
         };
         let incident = in_maintenance().or_else(turn).or_else(|| self.due(mode).next())?;
-        let reason = reason(incident, "")?;
+        let reason = self.reason(incident, mode, "")?;
         let again = mode == Mode::Drain && incident.lift.is_some();
         Some(Want {
             incident: incident.id.clone(),
@@ -422,7 +426,7 @@ impl Engine {
             let incident = open.find(|i| self.requires(i, Mode::Drain))?;
             Some(Want {
                 incident: incident.id.clone(),
-                reason: reason(incident, " held by the limit on drains")?,
+                reason: self.reason(incident, Mode::Drain, " held by the limit on drains")?,
                 in_maintenance: false,
                 is_device: false,
             })
@@ -440,6 +444,18 @@ impl Engine {
             && incident
                 .standing()
                 .any(|seen| self.policy.of(seen) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh))
+    }
+
+    /// The reason of an incident. `held`: what its drain waits for.
+    fn reason(&self, incident: &Incident, mode: Mode, held: &str) -> Option<Reason> {
+        let cause = self.cause(incident, mode)?;
+        Some(Reason::compose(
+            &cause.check,
+            &incident.subject.to_string(),
+            &format!("{}{held}", cause.detail),
+            incident.remedy().word(),
+            &incident.id,
+        ))
     }
 
     fn facts(&self) -> Facts {
@@ -472,54 +488,50 @@ impl Engine {
 
     /// The current verdict.
     fn verdict(&self) -> Verdict {
-        let counts = |seen: &Seen| self.policy.own_of(seen) == Mode::Drain && self.is_shown(seen);
-        let (health, text) = match self.book.open().find(|i| i.standing().any(counts)) {
-            Some(incident) => (Health::Unhealthy, show::line(incident)),
-            None => match self
-                .sight
-                .unknown(self.now.boottime)
+        let counts = |seen: &&Seen| self.policy.own_of(seen) == Mode::Drain && self.is_shown(seen);
+        let cause = |i: &Incident| i.standing().any(|seen| counts(&seen));
+        let doubt = || {
+            let unread = self.sight.unknown(self.now.boottime);
+            unread
                 .or_else(|| self.declared_well())
                 .or_else(|| self.unconfirmed())
                 .or_else(|| {
-                    let check = self.pending(|check| self.policy.own(check))?;
+                    // Where no drain of ours stands, one bad reading is no doubt.
+                    let stands = matches!(self.state.drain.state, DrainState::Drained | DrainState::Lifting);
+                    let check = self.pending(|check| self.policy.own(check)).filter(|_| stands)?;
                     Some(format!("bad readings of {check} are not confirmed yet"))
-                }) {
-                Some(why) => {
-                    let open = show::open(self.book.open());
-                    let text = open.map_or_else(|| why.clone(), |open| format!("{why}; {open}"));
-                    (Health::Unknown, text)
-                }
-                None => {
-                    let open = show::open(self.book.open());
-                    (
-                        Health::Healthy,
-                        open.unwrap_or_else(|| "nothing is wrong".to_owned()),
-                    )
-                }
-            },
+                })
+        };
+        let (health, text) = if let Some(incident) = self.book.open().find(|i| cause(i)) {
+            let cause = incident.standing().filter(counts);
+            let line = show::line(incident, cause.min_by_key(|seen| (seen.rank, seen.first)));
+            let others = self.book.shown().filter(|i| i.id != incident.id);
+            let text = match show::open(others, " more") {
+                Some(others) => format!("{line}; and {others}"),
+                None => line,
+            };
+            (Health::Unhealthy, text)
+        } else {
+            let open = show::open(self.book.shown(), "");
+            match (doubt(), open) {
+                (Some(why), Some(open)) => (Health::Unknown, format!("{why}; {open}")),
+                (Some(why), None) => (Health::Unknown, why),
+                (None, open) => (
+                    Health::Healthy,
+                    open.unwrap_or_else(|| "nothing is wrong".to_owned()),
+                ),
+            }
         };
         let at_ms = millis(self.now.boottime);
         Verdict {
             health,
             text,
-            incidents: self.book.open().count(),
+            incidents: self.book.shown().count(),
             boot: self.boot.0.clone(),
             at_ms,
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
         }
     }
-}
-
-/// The reason of an incident. `held`: what its drain waits for.
-fn reason(incident: &Incident, held: &str) -> Option<Reason> {
-    let root = incident.root()?;
-    Some(Reason::compose(
-        &root.check,
-        &incident.subject.to_string(),
-        &format!("{}{held}", root.detail),
-        incident.remedy().word(),
-        &incident.id,
-    ))
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

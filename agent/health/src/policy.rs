@@ -127,9 +127,14 @@ impl Policy {
         incident.standing().map(|seen| self.of(seen)).max()
     }
 
+    /// The highest mode that a finding could have.
+    pub(super) fn could_of_finding(&self, seen: &Seen) -> Mode {
+        capped(self.could(&seen.check), seen)
+    }
+
     /// The highest mode that an incident could have.
     pub(super) fn could_of(&self, incident: &Incident) -> Option<Mode> {
-        let could = |seen: &Seen| capped(self.could(&seen.check), seen);
+        let could = |seen: &Seen| self.could_of_finding(seen);
         incident.standing().map(could).max()
     }
 }

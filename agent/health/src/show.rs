@@ -20,13 +20,15 @@ pub(super) struct Shown<'a> {
     pub book: &'a Book,
     pub verdict: Verdict,
     pub affinity: &'a [Affinity],
+    /// Slurm's name of the node, and the node's Comment.
+    pub node: Option<&'a (String, Option<String>)>,
     pub pause: Option<Pause>,
 }
 
 /// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`. Pages show it: of a command of the site it has the check, not
-/// what the command printed.
-pub(super) fn line(incident: &Incident) -> String {
-    let detail = incident.root().map_or("", public);
+/// what the command printed. `cause`: the finding for which the verdict is unhealthy.
+pub(super) fn line(incident: &Incident, cause: Option<&Seen>) -> String {
+    let detail = cause.map_or("", public);
     format!(
         "{detail} {} act={} id={}",
         incident.subject,
@@ -47,11 +49,16 @@ fn public(seen: &Seen) -> &str {
 /// The most incidents that the text of a verdict names.
 const NAMED: usize = 3;
 
-/// `2 open incidents: gpu-slowdown gpu GPU-1, ...`: incidents that leave the node in service. `None`: there are none.
-pub(super) fn open<'a>(incidents: impl Iterator<Item = &'a Incident>) -> Option<String> {
+/// `2 open incidents: gpu-slowdown gpu GPU-1, ...`: incidents that the text of the verdict does not name yet. `more`: the
+/// word behind their number. `None`: none.
+pub(super) fn open<'a>(incidents: impl Iterator<Item = &'a Incident>, more: &str) -> Option<String> {
     let name = |i: &Incident| {
         let check = i.root().map_or("", |r| r.check.as_str());
-        format!("{check} {}", i.subject).trim_end().to_owned()
+        let name = format!("{check} {}", i.subject);
+        match i.status {
+            Status::Overridden => format!("{} (an operator lifted its drain)", name.trim_end()),
+            Status::Open | Status::Cleared => name.trim_end().to_owned(),
+        }
     };
     let mut names: Vec<String> = incidents.map(name).collect();
     let (count, s) = (names.len(), if names.len() == 1 { "" } else { "s" });
@@ -59,7 +66,7 @@ pub(super) fn open<'a>(incidents: impl Iterator<Item = &'a Incident>) -> Option<
         names.truncate(NAMED);
         names.push("...".to_owned());
     }
-    (count > 0).then(|| format!("{count} open incident{s}: {}", names.join(", ")))
+    (count > 0).then(|| format!("{count}{more} open incident{s}: {}", names.join(", ")))
 }
 
 /// The view of the whole state.
@@ -79,6 +86,8 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
         verdict: shown.verdict.clone(),
         incidents: incidents.into_iter().map(|i| incident(shown.policy, i)).collect(),
         drain: drain(shown.state),
+        comment: comment(shown),
+        node: shown.node.map(|(name, _)| name.clone()),
         pause: shown.pause.clone(),
         pauses: shown.state.pauses,
         would_drain: pairs(&shown.state.would_drain),
@@ -88,6 +97,16 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
         ledger: shown.state.ledger.clone(),
         affinity: shown.affinity.to_vec(),
     }
+}
+
+/// The incident in the node's Comment. A person may have replaced the text.
+fn comment(shown: &Shown<'_>) -> Option<String> {
+    let id = &shown.state.comment.stands_for()?.0;
+    let stands = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains(id.as_str()));
+    shown
+        .node
+        .is_none_or(|(_, text)| stands(text))
+        .then(|| id.clone())
 }
 
 fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
@@ -108,8 +127,8 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
         meaning: root.map_or_else(String::new, |r| meaning(policy, r)),
         act: incident.remedy().word().to_owned(),
-        acts: incident.drains(),
-        drains: policy.mode_of(incident) == Some(Mode::Drain),
+        acts: incident.drains() && incident.status != Status::Overridden,
+        drains: policy.mode_of(incident) == Some(Mode::Drain) && incident.status != Status::Overridden,
         since: incident.opened,
         closed: incident.closed,
         clears: incident

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
+use super::checks;
 use super::pause::Pause;
 use super::verdict::Verdict;
 use model::derive::affinity::Affinity;
@@ -19,6 +20,12 @@ pub struct View {
     pub incidents: Vec<IncidentView>,
     /// The own drain of the node.
     pub drain: DrainView,
+    /// The incident that the node's Comment names, as last read.
+    #[serde(default)]
+    pub comment: Option<String>,
+    /// Slurm's name of the node, as last read.
+    #[serde(default)]
+    pub node: Option<String>,
     /// The pause of this node by a person.
     #[serde(default)]
     pub pause: Option<Pause>,
@@ -38,6 +45,52 @@ pub struct View {
     /// The RDMA ports nearest to each GPU, of the last snapshot.
     #[serde(default)]
     pub affinity: Vec<Affinity>,
+}
+
+impl View {
+    /// What of the reason in Slurm is no longer so: it is written once, when the node is drained.
+    pub fn outdated_reason(&self) -> Option<String> {
+        let drain = &self.drain;
+        let id = drain.incident.as_ref()?;
+        if !["drained", "lifting"].contains(&drain.state.as_str()) {
+            return None;
+        }
+        let named = self.incidents.iter().find(|i| i.id == *id);
+        if let Some(named) = named.filter(|named| named.state == "open") {
+            let (_, rest) = drain.reason.as_ref()?.rsplit_once(" act=")?;
+            let written = rest.split(' ').next()?;
+            return (written != named.act).then(|| {
+                format!(
+                    "the reason in Slurm says act={written}, the remedy is {} now",
+                    named.act
+                )
+            });
+        }
+        let others = self.incidents.iter().filter(|i| i.state == "open" && i.drains);
+        let others: Vec<String> = others.map(|i| format!("{} (act={})", i.id, i.act)).collect();
+        (!others.is_empty()).then(|| {
+            let others = others.join(", ");
+            format!("the reason in Slurm names {id}, which is closed; the drain is for {others}")
+        })
+    }
+}
+
+/// What an incident that requires no act does, in one sentence. `could`: the highest mode of its check.
+pub fn without_act(check: &str, could: Mode) -> String {
+    let known = checks::check(check).filter(|check| check.may.at_most() > Mode::Observe);
+    let Some(known) = known.filter(|known| known.may.by_default() == Mode::Observe) else {
+        return "shown and counted; never drains the node, in any mode".to_owned();
+    };
+    let key = if checks::is_of_site(check) {
+        "mode of its [[health.command]]".to_owned()
+    } else {
+        format!("health.checks.{}", known.id)
+    };
+    if could > Mode::Observe {
+        format!("shown and counted; {key} is set, but applies to later findings only, and to no shared fault")
+    } else {
+        format!("shown and counted; changes the node only if {key} is set")
+    }
 }
 
 /// One incident.
@@ -65,7 +118,7 @@ pub struct IncidentView {
     pub meaning: String,
     /// The remedy: `reboot`, `reset-gpu`, ...
     pub act: String,
-    /// Whether any finding requires an act: a drain, or a comment where the check does not drain.
+    /// Whether any finding requires an act: a drain, or a comment where the check does not drain. An overridden one does not.
     #[serde(default)]
     pub acts: bool,
     /// Whether it drains the node in the mode in force.
@@ -134,7 +187,7 @@ pub struct DrainView {
     pub incident: Option<String>,
     /// The reason as written.
     pub reason: Option<String>,
-    /// The start of the state, in seconds since the epoch.
+    /// The start of the state, in seconds since the epoch. Wanted, writing and held count as one while the incident is the same.
     pub since: Option<i64>,
     /// Whether its record reached the disk.
     pub recorded: bool,

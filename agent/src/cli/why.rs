@@ -42,7 +42,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     } else {
         let screen = Screen::now(args.show.colour.colour);
         let now = jiff::Timestamp::now().as_second();
-        let page = |i: &&IncidentView| show::show(i, &status.view.drain, &caller, now, &screen);
+        let page = |i: &&IncidentView| show::show(i, &status.view, &caller, now, &screen);
         found.iter().map(page).collect::<Vec<_>>().join("\n")
     };
     screen::print(&text, ExitCode::SUCCESS)
@@ -90,6 +90,7 @@ fn standing(drain: &DrainView, caller: &Caller) -> String {
 /// The effect of an incident on the node, in 1 or 2 words.
 pub(super) fn does(i: &IncidentView) -> &'static str {
     match (i.acts, i.mode) {
+        _ if i.state == "overridden" => "lifted",
         (false, _) => "no drain",
         (true, Mode::Observe) if i.could < Mode::Drain => "would comment",
         (true, Mode::Observe) => "would drain",

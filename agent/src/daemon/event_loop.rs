@@ -337,6 +337,7 @@ impl Daemon {
 
     /// Adds an entry to the audit trail, and sends it to the site's command.
     fn audit(&mut self, entry: Entry) {
+        self.journal.overridden(&entry);
         if self.notifies && self.notices.take(&entry) {
             self.tell_parent(&ToParent::Notify(Box::new(entry.clone())));
         }

@@ -1,6 +1,7 @@
 //! Log lines for operators: the verdict when it changes, what of the configuration has no effect, and actions on the node.
 
 use collectors::rdma::Pattern;
+use health::audit::{Entry, Kind};
 use health::settings::Rdma;
 use health::verdict::{Health, Verdict};
 use model::scheduler::{Action, Outcome};
@@ -40,6 +41,13 @@ impl Journal {
             );
         }
         self.names_no_port = names_no_port;
+    }
+
+    /// Logs what an operator did to the drain in the scheduler. The audit trail has the rest.
+    pub fn overridden(&self, entry: &Entry) {
+        if let (Kind::Overridden, Some(incident)) = (entry.kind, &entry.incident) {
+            tracing::info!("an operator lifted the drain of incident {incident}, which is still open");
+        }
     }
 
     /// Logs a request to the parent.

@@ -92,6 +92,8 @@ pub(crate) fn view() -> View {
             held: None,
             guard: None,
         },
+        comment: None,
+        node: None,
         would_drain: vec![("gpu_xid".to_owned(), 1)],
         drains: vec![("gpu_missing".to_owned(), 0)],
         undrains: 0,

@@ -117,7 +117,7 @@ and on (cluster, instance, incident)
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
-            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}. nodewarden wrote it into the node's Comment and does not drain. Remedy: {{ $labels.act }}.",
+            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}. nodewarden writes one such fault at a time into the node's Comment and does not drain. Remedy: {{ $labels.act }}.",
             act: "`nodewarden why` shows evidence and remedy. If jobs fail because of it, drain the node, or let nodewarden do so: `health.checks` in the configuration.",
             runbook: Runbook::OfCheck,
             fires: Case {

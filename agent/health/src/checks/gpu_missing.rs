@@ -123,13 +123,19 @@ pub fn reading(host: &Host, address: &PciAddress) -> Reading {
 
 /// The finding about a configured address.
 pub fn finding(host: &Host, address: &PciAddress, gpu: &str) -> Finding {
-    let evidence = match host.place(address) {
-        Place::Silent => format!("host_pci_function_responding{{pci=\"{address}\"}} 0, expected 1"),
-        _ => format!("host_pci_gpu_info{{pci=\"{address}\"}} not in a complete PCI listing"),
+    let (detail, evidence) = match host.place(address) {
+        Place::Silent => (
+            format!("{address} does not respond on the PCI bus"),
+            format!("host_pci_function_responding{{pci=\"{address}\"}} 0, expected 1"),
+        ),
+        _ => (
+            format!("{address} not on the PCI bus"),
+            format!("host_pci_gpu_info{{pci=\"{address}\"}} not in a complete PCI listing"),
+        ),
     };
     Finding {
         pci: Some(address.clone()),
-        detail: format!("{address} not on the PCI bus"),
+        detail,
         remedy: Remedy::Reboot,
         drains: true,
         joins: Joins::Attaches,

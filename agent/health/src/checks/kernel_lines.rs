@@ -113,15 +113,24 @@ struct Last {
     #[serde(default)]
     heard_ms: u64,
     count: u64,
+    /// How many of these are in the finding. Earlier records do not know it: as many.
+    #[serde(default = "all")]
+    said: u64,
     /// How many lines of an end came.
     #[serde(default)]
     ends: u64,
     line: String,
 }
 
+const fn all() -> u64 {
+    u64::MAX
+}
+
 struct State {
     check: &'static Check,
     open: Bounded<String, Last, STORED>,
+    /// Findings that stand, of which further lines came.
+    again: Vec<Finding>,
     /// How long the kernel log has been read.
     log: Watched<()>,
 }
@@ -131,6 +140,7 @@ impl State {
         Box::new(Self {
             check,
             open: Bounded::default(),
+            again: Vec::new(),
             log: Watched::default(),
         })
     }
@@ -242,8 +252,7 @@ impl Watch for State {
             }
             Ends::Reboot | Ends::Line | Ends::Person => None,
         };
-        let mut all = Vec::new();
-        let mut ended = Vec::new();
+        let (mut all, mut ended, mut heard) = (Vec::new(), Vec::new(), Vec::new());
         for (key, last) in self.open.iter() {
             let Some(ends) = self.ends(&last.about.row) else {
                 continue;
@@ -257,6 +266,24 @@ impl Watch for State {
                 }
             };
             all.push(judged(judge, self.check, key, last, ends, reading));
+            if last.said != last.count {
+                heard.push(key.clone());
+                let more = last.count.saturating_sub(last.said);
+                if more > 0 && judge.bad.contains(key) {
+                    self.again.push(Finding {
+                        count: more,
+                        key: Some(key.clone()),
+                        ..finding(judge, self.check, last, ends)
+                    });
+                }
+            }
+        }
+        for key in heard {
+            if let Some(mut last) = self.open.remove(&key) {
+                last.said = last.count;
+                self.open.put(key, last);
+            }
+            judge.counted();
         }
         if !ended.is_empty() {
             self.remove(&ended);
@@ -282,6 +309,11 @@ impl Watch for State {
         all
     }
 
+    fn after(&mut self, _judge: &Judge<'_>) -> Vec<Said> {
+        let again = std::mem::take(&mut self.again);
+        again.into_iter().map(Said::Found).collect()
+    }
+
     fn rebooted(&mut self) {
         let keys = self.keys(|last| self.ends(&last.about.row) != Some(Ends::Person));
         self.remove(&keys);
@@ -305,6 +337,7 @@ impl Last {
             at_ms: 0,
             heard_ms: 0,
             count: 0,
+            said: 0,
             ends: 0,
             line: String::new(),
         }
@@ -345,7 +378,6 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
     });
     let gpu = gpu.map(|pci| Subject::gpu(gpu_label(judge.inventory, pci)));
     let subject = gpu.unwrap_or_else(|| subject.clone());
-    let lasts = matches!(ends, Ends::Reboot | Ends::Person);
     Finding {
         pci,
         detail: row(id).map(|row| row.what.to_owned()).unwrap_or_default(),
@@ -354,7 +386,8 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
         } else {
             Remedy::Inspect
         },
-        drains: lasts && check.scope == Scope::Node,
+        // Where the site sets the check: it only observes by default.
+        drains: check.scope == Scope::Node,
         joins: Joins::Attaches,
         clears: match ends {
             Ends::Reboot => vec![Clear::Reboot],

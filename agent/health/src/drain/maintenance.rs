@@ -12,7 +12,16 @@ pub(in super::super) const JUDGED: Duration = Duration::from_secs(60);
 /// After this time, what could not be judged drains all the same.
 pub(in super::super) const JUDGED_AT_MOST: Duration = Duration::from_secs(600);
 
+/// Why a drain that is required waits after a maintenance.
+pub(super) const JUDGING: &str = "a maintenance ended: a fault seen in it drains after 1 to 10 min, unless a reading shows that it is over";
+
 impl Drain {
+    /// Whether a maintenance ended so recently that faults seen in it may not drain yet.
+    pub(super) fn judges_maintenance(&self, now: Now) -> bool {
+        let ended = self.maintenance_ended();
+        ended.is_some_and(|at| now.boottime.saturating_sub(at) < JUDGED_AT_MOST)
+    }
+
     /// The node was read: whether it is in maintenance.
     pub(super) fn saw_maintenance(&mut self, node: &NodeState, now: Now) {
         let is_in = node.maintenance;

@@ -2,7 +2,8 @@
 
 use super::Engine;
 use crate::audit::{Act, Entry, Kind};
-use crate::{Order, OrderVerb};
+use crate::incident::{Incident, Seen};
+use crate::{Mode, Order, OrderVerb};
 use model::scheduler::IncidentId;
 
 /// The most texts of one act: an error that names a time or a process differs with each attempt.
@@ -73,7 +74,7 @@ impl Engine {
             let Some((kind, act)) = change.entry() else {
                 continue;
             };
-            let mut entry = self.entry(kind, change.incident);
+            let mut entry = self.entry(kind, change.incident, |known| self.cause(known, Mode::Drain));
             entry.act = act;
             let is_reason = Some(&change.why) == change.reason.as_ref();
             entry.why = Some(change.why).filter(|why| !is_reason && !why.is_empty());
@@ -93,7 +94,7 @@ impl Engine {
             OrderVerb::Pause { .. } => (Kind::Pause, None),
             OrderVerb::Resume => (Kind::Resume, None),
         };
-        let mut entry = self.entry(kind, incident.cloned());
+        let mut entry = self.entry(kind, incident.cloned(), Incident::root);
         if let OrderVerb::Pause { seconds } = order.verb {
             entry.detail = Some(format!("{seconds} s"));
         }
@@ -103,19 +104,24 @@ impl Engine {
         self.out.audit.push(entry);
     }
 
-    /// An entry with the evidence of an incident.
-    fn entry(&self, kind: Kind, incident: Option<IncidentId>) -> Entry {
+    /// An entry with the evidence of one finding of an incident.
+    fn entry<'a>(
+        &'a self,
+        kind: Kind,
+        incident: Option<IncidentId>,
+        finding: impl Fn(&'a Incident) -> Option<&'a Seen>,
+    ) -> Entry {
         let mut entry = Entry::new(kind, self.now.wall);
         let known = self
             .book
             .incidents
             .iter()
             .find(|i| Some(&i.id) == incident.as_ref());
-        if let Some((known, root)) = known.and_then(|known| Some((known, known.root()?))) {
-            entry.check = Some(root.check.clone());
+        if let Some((known, seen)) = known.and_then(|known| Some((known, finding(known)?))) {
+            entry.check = Some(seen.check.clone());
             entry.subject = Some(known.subject.to_string());
-            entry.detail = Some(root.detail.clone());
-            entry.evidence.clone_from(&root.evidence);
+            entry.detail = Some(seen.detail.clone());
+            entry.evidence.clone_from(&seen.evidence);
         }
         entry.incident = incident;
         entry

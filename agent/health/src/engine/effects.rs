@@ -140,18 +140,15 @@ impl Engine {
                 }
             }
             Some(Happened::Drained) => {
-                let named = self.state.drain.incident.as_ref();
-                let check = self
-                    .book
-                    .incidents
-                    .iter_mut()
-                    .find(|i| Some(&i.id) == named)
-                    .and_then(|i| {
-                        i.note(self.now.wall, "drained the node".to_owned());
-                        Some(i.root()?.check.clone())
-                    });
-                if let Some(check) = check {
+                let named = self.state.drain.incident.clone();
+                let is_named = |i: &crate::incident::Incident| Some(&i.id) == named.as_ref();
+                let mut all = self.book.incidents.iter();
+                let cause = all.find(|i| is_named(i)).and_then(|i| self.cause(i, Mode::Drain));
+                if let Some(check) = cause.map(|cause| cause.check.clone()) {
                     *self.state.drains.entry(check).or_default() += 1;
+                }
+                if let Some(incident) = self.book.incidents.iter_mut().find(|i| is_named(i)) {
+                    incident.note(self.now.wall, "drained the node".to_owned());
                 }
             }
         }
@@ -223,8 +220,8 @@ impl Engine {
             return;
         }
         let is_named = |i: &crate::incident::Incident| {
-            i.root().is_some_and(|root| {
-                let head = format!("nodewarden:{} {} {} ", root.check, i.subject, root.detail);
+            i.findings.iter().any(|seen| {
+                let head = format!("nodewarden:{} {} {} ", seen.check, i.subject, seen.detail);
                 reason.starts_with(&head)
             })
         };
@@ -298,8 +295,11 @@ impl Engine {
             if incident.status == super::Status::Open && below && fresh {
                 incident.counted = true;
                 self.out.dirty = true;
-                if let Some(root) = incident.root() {
-                    *self.state.would_drain.entry(root.check.clone()).or_default() += 1;
+                let cause = incident
+                    .standing()
+                    .filter(|seen| policy.could_of_finding(seen) == Mode::Drain);
+                if let Some(cause) = cause.min_by_key(|seen| (seen.rank, seen.first)) {
+                    *self.state.would_drain.entry(cause.check.clone()).or_default() += 1;
                 }
             }
         }

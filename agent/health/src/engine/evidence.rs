@@ -23,6 +23,20 @@ impl Engine {
         })
     }
 
+    /// The finding for which an incident acts in this mode: the reason in the scheduler, the counts and the audit trail name
+    /// it. One whose evidence counts now comes first. Where none acts any more, the finding that names the incident.
+    pub(super) fn cause<'a>(&self, incident: &'a Incident, mode: Mode) -> Option<&'a Seen> {
+        let read_at = |key: &str| self.streaks.bad_at(key).map(millis);
+        let waits = |seen: &Seen| {
+            let counts = incident.wants_after_lift(seen, &self.boot, read_at) && self.is_confirmed(seen);
+            mode == Mode::Drain && !counts
+        };
+        let of_mode = incident.standing().filter(|seen| self.policy.of(seen) == mode);
+        of_mode
+            .min_by_key(|seen| (waits(seen), seen.rank, seen.first))
+            .or_else(|| incident.root())
+    }
+
     /// Whether the verdict is unhealthy for a finding: one that the readings since the start showed stays until it ends,
     /// whatever a single good one says.
     pub(super) fn is_shown(&self, seen: &Seen) -> bool {

@@ -17,6 +17,7 @@ use crate::reads::port::ports;
 use model::derive::affinity::nearest;
 use model::derive::xid::gpu_label;
 use model::ownership::When;
+use model::scheduler::Outcome;
 use model::snapshot::Snapshot;
 
 /// The most GPUs with stored names.
@@ -31,6 +32,7 @@ impl Engine {
             Input::Scheduler(seen) => {
                 if let Ok(node) = seen {
                     self.gres = Some(node.gres.clone());
+                    self.node = Some((node.name.clone(), node.comment.clone()));
                 }
                 let facts = self.facts();
                 let open = facts.held || facts.want.is_some();
@@ -41,6 +43,9 @@ impl Engine {
                 }
             }
             Input::Done(id, outcome) => {
+                if let Outcome::Done(node) | Outcome::Already(node) | Outcome::Foreign(node) = outcome {
+                    self.node = Some((node.name.clone(), node.comment.clone()));
+                }
                 let happened = self.state.drain.done(self.now, id, outcome);
                 self.happened(happened);
                 self.state.comment.done(self.now.boottime, id, outcome);

@@ -7,6 +7,7 @@ mod slurm;
 mod application_errors;
 mod audit;
 mod bonds;
+mod cause;
 mod clearing;
 mod collector_silent;
 mod custom_check;

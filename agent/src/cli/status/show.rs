@@ -66,6 +66,9 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
     for text in drain_details(&status.view.drain) {
         line("", Paint::Plain, text);
     }
+    if let Some(text) = status.view.outdated_reason() {
+        line("", Paint::Doubt, text);
+    }
     if let Some(pause) = &status.view.pause {
         let until = screen::time(pause.until);
         line(

@@ -3,20 +3,14 @@
 use super::steps::{self, Caller};
 use crate::screen::{self, Cell, Paint, Screen, Table, ago};
 use health::Mode;
-use health::checks::{self, May};
-use health::view::{DrainView, FindingView, IncidentView};
+use health::checks;
+use health::view::{FindingView, IncidentView, View, without_act};
 
 /// The page.
-pub(super) fn show(
-    i: &IncidentView,
-    drain: &DrainView,
-    caller: &Caller,
-    now: i64,
-    screen: &Screen,
-) -> String {
+pub(super) fn show(i: &IncidentView, view: &View, caller: &Caller, now: i64, screen: &Screen) -> String {
     let title = format!("incident {}", screen::clean(&i.id));
     let mut out = format!("{}  {}\n", screen.paint(Paint::Heading, &title), state(i, screen));
-    out.push_str(&facts(i, drain, now, screen));
+    out.push_str(&facts(i, view, now, screen));
     section("evidence", &mut out, screen);
     for finding in &i.findings {
         evidence(finding, now, &mut out, screen);
@@ -27,7 +21,7 @@ pub(super) fn show(
         history.row(vec![Cell::new(screen::time(*at)), Cell::new(line)]);
     }
     out.push_str(&history.shown(4, screen));
-    let steps = steps::steps(i, caller);
+    let steps = steps::steps(i, caller, view.node.as_deref());
     if !steps.is_empty() {
         section("what you can do", &mut out, screen);
     }
@@ -58,7 +52,7 @@ fn lines(text: &str, indent: usize, paint: Paint, out: &mut String, screen: &Scr
     }
 }
 
-fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> String {
+fn facts(i: &IncidentView, view: &View, now: i64, screen: &Screen) -> String {
     let check = checks::check(&i.check);
     let mut table = Table::default();
     let mut fact =
@@ -72,7 +66,7 @@ fn facts(i: &IncidentView, drain: &DrainView, now: i64, screen: &Screen) -> Stri
         "since",
         format!("{} ({})", screen::time(i.since), ago(i.since, now)),
     );
-    fact("does", effect(i, check, drain));
+    fact("does", effect(i, view));
     let remedy = steps::remedy(&i.act);
     fact(
         "remedy",
@@ -111,30 +105,39 @@ fn runbook(source: &str) -> String {
 }
 
 /// The effect of the incident on the node, in a sentence.
-fn effect(i: &IncidentView, check: Option<&checks::Check>, drain: &DrainView) -> String {
+fn effect(i: &IncidentView, view: &View) -> String {
+    let drain = &view.drain;
+    let is_named = drain.incident.as_deref() == Some(&i.id);
+    let outdated = || {
+        view.outdated_reason()
+            .map_or_else(String::new, |text| format!("; {text}"))
+    };
     if i.closed.is_some() {
-        return "none, closed".to_owned();
+        return format!(
+            "none, closed{}",
+            if is_named { outdated() } else { String::new() }
+        );
+    }
+    if i.state == "overridden" {
+        return "none: an operator lifted its drain; only new evidence drains the node".to_owned();
     }
     if !i.acts {
-        return match check {
-            Some(check) if check.may == May::ObserveOrDrain => {
-                let key = if checks::is_of_site(&i.check) {
-                    "mode of its [[health.command]]".to_owned()
-                } else {
-                    format!("health.checks.{}", check.id)
-                };
-                format!("shown and counted; changes the node only if {key} is set")
-            }
-            _ => "shown and counted; never drains the node, in any mode".to_owned(),
-        };
+        return without_act(&i.check, i.could);
     }
     match i.mode {
         Mode::Observe if i.could < Mode::Drain => {
             "would write the node's Comment; mode observe writes nothing to Slurm".to_owned()
         }
         Mode::Observe => "would drain; mode observe counts it and writes nothing to Slurm".to_owned(),
-        Mode::Comment => "in the node's Comment; mode comment never drains".to_owned(),
-        Mode::Drain if drain.incident.as_deref() == Some(&i.id) => {
+        Mode::Comment => {
+            let place = match &view.comment {
+                Some(id) if *id == i.id => "in the node's Comment".to_owned(),
+                Some(id) => format!("not in the node's Comment, which names {id}: one incident at a time"),
+                None => "not in the node's Comment: not written yet, or another text is there".to_owned(),
+            };
+            format!("{place}; mode comment never drains")
+        }
+        Mode::Drain if is_named => {
             let why = if drain.why.is_empty() {
                 String::new()
             } else {
@@ -145,9 +148,16 @@ fn effect(i: &IncidentView, check: Option<&checks::Check>, drain: &DrainView) ->
                 .as_ref()
                 .filter(|reason| **reason != drain.why)
                 .map_or_else(String::new, |r| format!(": {r}"));
-            format!("drains the node; our drain: {}{why}{reason}", drain.state)
+            format!(
+                "drains the node; our drain: {}{why}{reason}{}",
+                drain.state,
+                outdated()
+            )
         }
-        Mode::Drain => format!("drains the node; our drain: {}", drain.state),
+        Mode::Drain if drain.state == "none" && !drain.why.is_empty() => {
+            format!("drains the node; our drain: none, {}", drain.why)
+        }
+        Mode::Drain => format!("drains the node; our drain: {}{}", drain.state, outdated()),
     }
 }
 

@@ -55,8 +55,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Commands, each with its purpose.
-pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static str)> {
+/// Commands, each with its purpose. `node`: Slurm's name of the node, if it is known.
+pub(super) fn steps(i: &IncidentView, caller: &Caller, node: Option<&str>) -> Vec<(String, &'static str)> {
     let mut steps = Vec::new();
     if i.closed.is_some() {
         return steps;
@@ -66,7 +66,7 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
     }
     match i.act.as_str() {
         "reboot" => steps.push((
-            "scontrol reboot NODENAME".to_owned(),
+            format!("scontrol reboot {}", node.map_or_else(|| "NODENAME".to_owned(), quoted)),
             "the remedy, after jobs have ended; never with ASAP or nextstate, which can lift every drain",
         )),
         "reset-gpu" if is_nvidia(&i.subject_name) => steps.push((
@@ -81,7 +81,11 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller) -> Vec<(String, &'static 
     }
     steps.push((
         caller.order("clear", &i.id),
-        "after the repair: closes the incident and lifts nodewarden's drain",
+        if i.drains {
+            "after the repair: closes the incident and lifts nodewarden's drain"
+        } else {
+            "after the repair: closes the incident"
+        },
     ));
     steps
 }

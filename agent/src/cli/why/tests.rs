@@ -35,7 +35,12 @@ fn incident() -> IncidentView {
 }
 
 fn shown(i: &IncidentView, drain: &DrainView) -> String {
-    show(i, drain, &caller(), NOW, &PLAIN)
+    let view = View {
+        drain: drain.clone(),
+        comment: Some(i.id.clone()),
+        ..sample::view()
+    };
+    show(i, &view, &caller(), NOW, &PLAIN)
 }
 
 #[test]
@@ -103,7 +108,7 @@ fn what_it_does_depends_on_the_mode_and_on_our_drain() {
         1,
         "said once"
     );
-    i.acts = false;
+    (i.acts, i.could) = (false, Mode::Observe);
     assert!(shown(&i, &drain).contains("never drains the node, in any mode"));
     i.check = "kernel-crash".to_owned();
     let text = shown(&i, &drain);
@@ -148,13 +153,7 @@ fn hostile_content_stays_on_the_screen_and_drives_nothing() {
     i.history.push((0, evil.clone()));
     i.ack = Some((evil.clone(), 0, evil));
     for width in [40, 100] {
-        let text = show(
-            &i,
-            &sample::view().drain,
-            &caller(),
-            NOW,
-            &Screen { width, ..PLAIN },
-        );
+        let text = show(&i, &sample::view(), &caller(), NOW, &Screen { width, ..PLAIN });
         assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
         // Commands are never wrapped, so that they can be pasted; this one fits the screen.
         let wide = text
@@ -293,4 +292,78 @@ fn a_drain_that_stays_after_its_incident_is_shown_with_the_command_that_lifts_it
         nothing(&view, None, &caller),
         "no open incidents\nour drain: drained, repaired, but no test has verified it: an operator lifts the drain\n  nodewarden clear abcdefgh --reason 'TEXT'\n"
     );
+}
+
+#[test]
+fn an_incident_that_the_comment_or_the_reason_does_not_name_says_which_one_it_names() {
+    let mut view = sample::view();
+    let mut i = incident();
+    let page = |i: &IncidentView, view: &View| {
+        let text = show(i, view, &caller(), NOW, &PLAIN);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    i.mode = Mode::Comment;
+    let text = page(&i, &view);
+    assert!(
+        text.contains("does not in the node's Comment: not written yet"),
+        "{text}"
+    );
+    view.comment = Some("zyxwvuts".to_owned());
+    let text = page(&i, &view);
+    assert!(
+        text.contains(
+            "does not in the node's Comment, which names zyxwvuts: one incident at a time; mode comment"
+        ),
+        "{text}"
+    );
+    // The drain was written for another incident, which is closed.
+    i.mode = Mode::Drain;
+    view.drain.state = "drained".to_owned();
+    view.drain.incident = Some("zyxwvuts".to_owned());
+    let text = page(&i, &view);
+    let outdated =
+        "the reason in Slurm names zyxwvuts, which is closed; the drain is for abcdefgh (act=reboot)";
+    assert!(text.contains(outdated), "{text}");
+    let mut closed = i.clone();
+    (closed.id, closed.closed, closed.state) = ("zyxwvuts".to_owned(), Some(NOW), "cleared".to_owned());
+    let text = page(&closed, &view);
+    assert!(text.contains(&format!("does none, closed; {outdated}")), "{text}");
+    // It needs more than the reason says.
+    view.drain.incident = Some(i.id.clone());
+    view.drain.reason = Some("nodewarden:xid gpu GPU-1 xid95 act=reset-gpu id=abcdefgh".to_owned());
+    let text = page(&i, &view);
+    assert!(
+        text.contains("says act=reset-gpu, the remedy is reboot now"),
+        "{text}"
+    );
+    // Nothing is drained, and the cause is known.
+    (view.drain.state, view.drain.why) = ("none".to_owned(), "no slurmd".to_owned());
+    view.drain.incident = None;
+    let text = page(&i, &view);
+    assert!(text.contains("our drain: none, no slurmd"), "{text}");
+}
+
+#[test]
+fn a_lifted_incident_and_a_set_check_are_said_as_they_are() {
+    let view = sample::view();
+    let mut i = incident();
+    (i.state, i.acts, i.drains) = ("overridden".to_owned(), false, false);
+    assert_eq!(does(&i), "lifted");
+    let text = show(&i, &view, &caller(), NOW, &PLAIN);
+    assert!(text.contains("an operator lifted its drain"), "{text}");
+    assert!(!text.contains("lifts nodewarden's drain"), "{text}");
+    (i.state, i.check) = ("open".to_owned(), "kernel-crash".to_owned());
+    let text = show(&i, &view, &caller(), NOW, &PLAIN);
+    assert!(
+        text.contains("health.checks.kernel-crash is set, but applies"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_command_names_the_node_where_its_name_is_known() {
+    let mut view = sample::view();
+    view.node = Some("gn07".to_owned());
+    let text = show(&incident(), &view, &caller(), NOW, &PLAIN);
+    assert!(text.contains("    scontrol reboot gn07\n"), "{text}");
 }

@@ -297,6 +297,12 @@ impl Fleet {
         error: Option<(String, String)>,
     ) -> Result<(), Garbage> {
         let device = self.device(domain, collector, number)?;
+        // The text of a driver names the device too: log and status name it before the text.
+        let named = format!("{}: ", device.subject.name);
+        let error = error.map(|(reason, text)| {
+            let bare = text.strip_prefix(&named).map(str::to_owned);
+            (reason, bare.unwrap_or(text))
+        });
         if device.error == error {
             return Ok(());
         }

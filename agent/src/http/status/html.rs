@@ -15,6 +15,7 @@ use crate::http::runbooks;
 use crate::screen::{self, is_hidden};
 use health::Mode;
 use health::verdict::Health;
+use health::view::without_act;
 
 /// How often a browser loads it again, in seconds.
 const REFRESH: u32 = 30;
@@ -100,11 +101,18 @@ fn place(subject: &str, gpus: &[GpuView]) -> String {
 
 fn incident(i: &IncidentReport, gpus: &[GpuView]) -> Markup {
     let effect = match (i.acts, i.mode) {
-        (false, _) => "never drains the node",
-        (true, "drain") => "drain: drains the node",
-        (true, "comment") => "comment mode: written into the node's Comment, no drain",
-        (true, _) if i.could < Mode::Drain => "observe mode: would write the node's Comment, no action taken",
-        (true, _) => "observe mode: would drain, no action taken",
+        _ if i.state == "overridden" => {
+            "an operator lifted its drain; only new evidence drains the node".to_owned()
+        }
+        (false, _) => without_act(&i.check, i.could),
+        (true, "drain") => "drain: drains the node".to_owned(),
+        (true, "comment") => {
+            "comment mode: for the node's Comment, one incident at a time, no drain".to_owned()
+        }
+        (true, _) if i.could < Mode::Drain => {
+            "observe mode: would write the node's Comment, no action taken".to_owned()
+        }
+        (true, _) => "observe mode: would drain, no action taken".to_owned(),
     };
     html! {
         article.card.bad[i.acts].dunno[!i.acts] {

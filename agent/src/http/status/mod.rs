@@ -98,6 +98,8 @@ struct IncidentReport {
     meaning: String,
     /// `reboot`, `reset-gpu`, ...
     remedy: String,
+    /// `open`, or `overridden`: an operator lifted its drain.
+    state: String,
     /// Whether it requires an act: a drain, or a comment where its check does not drain.
     acts: bool,
     /// Whether it drains the node in the mode in force.
@@ -263,6 +265,7 @@ fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
         detail: detail(i),
         meaning: i.meaning.clone(),
         remedy: i.act.clone(),
+        state: i.state.clone(),
         acts: i.acts,
         drains: i.drains,
         mode: i.mode.word(),

@@ -162,3 +162,23 @@ fn a_lift_needs_no_slot() {
     sim.pass(130);
     assert!(!sim.slurm.is_drained());
 }
+
+#[test]
+fn a_drain_is_wanted_since_its_first_attempt() {
+    let since = |sim: &Sim| sim.engine.view().drain.since;
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.trouble = vec![Trouble::Failed; 20].into();
+    sim.xid(119);
+    let first = since(&sim);
+    assert_eq!(first, Some(sim.now.wall));
+    sim.pass(60);
+    assert_eq!((sim.drain_state().as_str(), since(&sim)), ("wanted", first));
+    sim.slurm.held = Some(HeldBy::Guard);
+    sim.slurm.trouble.clear();
+    sim.pass(60);
+    assert_eq!((sim.drain_state().as_str(), since(&sim)), ("held", first));
+    sim.slurm.held = None;
+    sim.pass(400);
+    assert_eq!(sim.drain_state(), "drained");
+    assert!(since(&sim) > first, "the time of the drain itself");
+}

@@ -264,3 +264,93 @@ fn a_line_from_before_the_first_start_counts_if_it_is_of_this_boot() {
     sim.pass(60);
     assert_eq!(sim.incidents(), ["the kernel crashed and runs on open"]);
 }
+
+/// Most rows end some hours after the last line.
+#[test]
+fn what_ends_after_hours_drains_where_the_site_says_so_and_the_drain_ends_with_it() {
+    for (check, id, name) in [
+        ("memory-exhausted", "oom", ""),
+        ("disk-error", "disk-io", "sda"),
+        ("kernel-stall", "soft-lockup", ""),
+    ] {
+        let mut sim = node();
+        sim.event(line(id, name));
+        sim.pass(60);
+        assert_eq!(
+            (sim.slurm.drains, sim.incidents().len()),
+            (0, 1),
+            "{id}: observed"
+        );
+        let mut sim = draining(check);
+        sim.event(line(id, name));
+        sim.pass(60);
+        let reason = sim.reason();
+        assert!(reason.starts_with(&format!("nodewarden:{check} ")), "{reason}");
+        assert!(reason.contains(" act=inspect "), "{reason}");
+        sim.pass(5 * HOUR);
+        assert!(sim.slurm.is_drained());
+        sim.pass(HOUR + 300);
+        assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (1, false), "{id}");
+    }
+}
+
+/// A fault that ends and comes back all day does not drain the node all day.
+#[test]
+fn a_third_drain_of_one_day_stays_until_a_person_lifts_it() {
+    let mut sim = draining("memory-exhausted");
+    for _ in 0..3 {
+        sim.event(line("oom", ""));
+        sim.pass(7 * HOUR);
+    }
+    assert_eq!(sim.slurm.drains, 3);
+    let drain = sim.engine.view().drain;
+    assert!(
+        sim.slurm.is_drained() && drain.why.contains("lifted 2 drains in 24 h"),
+        "{drain:?}"
+    );
+}
+
+#[test]
+fn a_person_who_lifts_the_drain_of_a_line_twice_is_obeyed_until_the_next_line() {
+    let mut sim = draining("memory-exhausted");
+    sim.event(line("oom", ""));
+    sim.pass(60);
+    sim.admin_insists();
+    sim.pass(HOUR);
+    assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (2, false));
+    sim.event(line("oom", ""));
+    sim.pass(60);
+    assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (3, true));
+}
+
+/// The runbooks show the last line with its time.
+#[test]
+fn further_lines_are_counted_in_the_finding_that_stands() {
+    for mut sim in [node(), draining("disk-error")] {
+        sim.event(line("disk-medium", "sda"));
+        sim.pass(60);
+        let found = |sim: &Sim| {
+            let view = sim.engine.view();
+            assert_eq!(view.incidents.len(), 1);
+            assert_eq!(view.incidents[0].findings.len(), 1);
+            view.incidents[0].findings[0].clone()
+        };
+        assert_eq!(found(&sim).count, 1);
+        sim.pass(HOUR);
+        for _ in 0..5 {
+            sim.event(line("disk-medium", "sda"));
+        }
+        sim.pass(60);
+        let seen = found(&sim);
+        assert_eq!(seen.count, 6);
+        assert!(seen.last >= seen.first + 3600, "{seen:?}");
+        assert_eq!(seen.evidence, ["kernel log: line 1", "kernel log: line 6"]);
+        sim.restart();
+        sim.pass(60);
+        assert_eq!(found(&sim).count, 6, "counted once");
+        sim.event(line("disk-medium", "sda"));
+        sim.pass(60);
+        assert_eq!(found(&sim).count, 7);
+        assert_eq!(sim.slurm.drains, u32::from(sim.slurm.is_drained()));
+    }
+}

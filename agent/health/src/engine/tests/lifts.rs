@@ -245,3 +245,20 @@ fn a_lifted_condition_does_not_hold_the_drain_of_another_incident() {
         "nothing was read of the other since the lift"
     );
 }
+
+#[test]
+fn an_incident_whose_drain_was_lifted_twice_is_counted_and_named_and_acts_no_more() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.admin_insists();
+    let view = sim.engine.view();
+    assert_eq!(sim.incidents(), ["xid119 overridden"]);
+    assert_eq!(view.verdict.health, crate::verdict::Health::Healthy);
+    assert_eq!(view.verdict.incidents, 1);
+    let subject = &view.incidents[0].subject;
+    assert_eq!(
+        view.verdict.text,
+        format!("1 open incident: xid {subject} (an operator lifted its drain)")
+    );
+    assert!(!view.incidents[0].acts && !view.incidents[0].drains);
+}

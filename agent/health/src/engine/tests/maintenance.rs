@@ -219,3 +219,17 @@ fn in_maintenance_a_node_without_a_slot_for_its_cause_takes_one_for_nodes_in_mai
     sim.pass(240);
     assert_eq!(sim.looks, looks);
 }
+
+#[test]
+fn a_drain_that_waits_for_the_judgement_after_a_maintenance_says_so_and_is_not_withdrawn() {
+    let mut sim = waiting();
+    let since = sim.trail().len();
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(50);
+    let drain = sim.engine.view().drain;
+    assert_eq!(drain.state, "wanted");
+    assert!(drain.why.starts_with("a maintenance ended"), "{}", drain.why);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    assert_eq!(sim.trail()[since..], ["Written Drain"]);
+}

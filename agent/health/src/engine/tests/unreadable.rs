@@ -11,7 +11,7 @@ use crate::Mode;
 
 const PORT: &str = "rdma-port-unreadable";
 
-fn gpu(unavailable: Option<&'static str>) -> Driven {
+pub(super) fn gpu(unavailable: Option<&'static str>) -> Driven {
     let info = vec!["nvidia", "H100", GPU, "0", "0", "", "", "", "580", "hopper"];
     let mut series = vec![
         (&m::UP, vec![], u64::from(unavailable.is_none())),
