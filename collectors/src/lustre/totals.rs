@@ -1,36 +1,33 @@
 //! Counters summed over mounts and targets. A counter that restarts (remount, a write to its file) adds what it has counted
 //! since; without that, the sum of a thousand targets would look restarted because one of them was.
+//!
+//! A sum begins at 0 with the first reading of each file: one that began with what the files hold would start again with another
+//! worker at that, and after a cleared file or a mount that is gone, Prometheus would take it for growth.
 
 use std::collections::BTreeMap;
 
 use super::stats::{RowUnit, Stats};
 
-/// One counter as it was read last.
+/// One counter as it was read last. `None`: never.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Last(u64);
+pub(super) struct Last(Option<u64>);
 
 impl Last {
-    /// The growth since the last reading; at the first reading, all of it.
-    pub(super) const fn growth(&mut self, now: u64) -> u64 {
-        let before = self.0;
-        self.0 = now;
-        match now.checked_sub(before) {
-            Some(growth) => growth,
-            None => now,
-        }
+    /// A counter that a file had left out when it was read last: it stood at 0.
+    const ZERO: Self = Self(Some(0));
+
+    /// That of a file that `is_known`, or that is read for the first time.
+    const fn of(is_known: bool) -> Self {
+        if is_known { Self::ZERO } else { Self(None) }
     }
-}
 
-/// A counter of 32 bits.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Narrow(u32);
-
-impl Narrow {
-    /// The growth since the last reading. A smaller value is one that wrapped, unless `restarted`.
-    pub(super) const fn growth(&mut self, now: u32, restarted: bool) -> u64 {
-        let before = if restarted { 0 } else { self.0 };
-        self.0 = now;
-        now.wrapping_sub(before) as u64
+    /// The growth since the last reading; 0 at the first one.
+    pub(super) const fn growth(&mut self, now: u64) -> u64 {
+        match self.0.replace(now) {
+            None => 0,
+            Some(before) if now < before => now,
+            Some(before) => now - before,
+        }
     }
 }
 
@@ -50,6 +47,7 @@ pub(super) struct Totals(Option<BTreeMap<String, Total>>);
 /// The rows of one file as they were read last.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
+    is_known: bool,
     start: Option<f64>,
     last: BTreeMap<String, (Last, Last)>,
 }
@@ -58,6 +56,7 @@ impl Totals {
     /// Adds the growth of a file.
     pub(super) fn add(&mut self, file: &mut Rows, stats: &Stats) {
         let totals = self.0.get_or_insert_default();
+        let new = Last::of(std::mem::replace(&mut file.is_known, true));
         // A file without its header (`enable_stats_header=0`) counts on: only another start is a restart.
         if let (Some(before), Some(now)) = (file.start, stats.start)
             && before.total_cmp(&now).is_ne()
@@ -70,7 +69,7 @@ impl Totals {
         for (name, row) in &stats.rows {
             let last = match file.last.get_mut(name) {
                 Some(last) => last,
-                None => file.last.entry(name.clone()).or_default(),
+                None => file.last.entry(name.clone()).or_insert((new, new)),
             };
             let count = last.0.growth(row.count);
             let sum = row.sum.map(|sum| last.1.growth(sum));
@@ -127,11 +126,17 @@ impl<K> Default for Counts<K> {
 
 /// The counters of one file as they were read last.
 #[derive(Debug)]
-pub(super) struct LastCounts<K>(BTreeMap<K, Last>);
+pub(super) struct LastCounts<K> {
+    is_known: bool,
+    last: BTreeMap<K, Last>,
+}
 
 impl<K> Default for LastCounts<K> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self {
+            is_known: false,
+            last: BTreeMap::new(),
+        }
     }
 }
 
@@ -139,8 +144,9 @@ impl<K: Ord + Clone> Counts<K> {
     /// Adds the growth of a file.
     pub(super) fn add(&mut self, file: &mut LastCounts<K>, now: impl IntoIterator<Item = (K, u64)>) {
         let totals = self.0.get_or_insert_default();
+        let new = Last::of(std::mem::replace(&mut file.is_known, true));
         for (key, value) in now {
-            let growth = file.0.entry(key.clone()).or_default().growth(value);
+            let growth = file.last.entry(key.clone()).or_insert(new).growth(value);
             let total = totals.entry(key).or_default();
             *total = total.wrapping_add(growth);
         }
@@ -166,18 +172,16 @@ mod tests {
         let mut totals = Totals::default();
         assert_eq!(totals.count("open"), None);
         let (mut one, mut other) = (Rows::default(), Rows::default());
+        let of = |totals: &Totals| (totals.count("read_bytes"), totals.sum("read_bytes"));
         totals.add(&mut one, &file("read_bytes 5 samples [bytes] 1 9 50\n"));
         totals.add(&mut other, &file("read_bytes 7 samples [bytes] 1 9 70 9\n"));
-        assert_eq!(
-            (totals.count("read_bytes"), totals.sum("read_bytes")),
-            (Some(12), Some(120))
-        );
+        assert_eq!(of(&totals), (Some(0), Some(0)), "the first reading of each");
+        totals.add(&mut one, &file("read_bytes 6 samples [bytes] 1 9 80\n"));
+        totals.add(&mut other, &file("read_bytes 9 samples [bytes] 1 9 75 9\n"));
+        assert_eq!(of(&totals), (Some(3), Some(35)));
         // A write to the file: it counts from 0.
         totals.add(&mut one, &file("read_bytes 2 samples [bytes] 1 9 20\n"));
-        assert_eq!(
-            (totals.count("read_bytes"), totals.sum("read_bytes")),
-            (Some(14), Some(140))
-        );
+        assert_eq!(of(&totals), (Some(5), Some(55)));
         assert_eq!(
             (totals.count("open"), totals.sum("open")),
             (Some(0), Some(0)),
@@ -192,7 +196,7 @@ mod tests {
         totals.add(&mut rows, &file("open 5 samples [regs]\n"));
         totals.add(&mut rows, &file(""));
         totals.add(&mut rows, &file("open 6 samples [regs]\n"));
-        assert_eq!(totals.count("open"), Some(11));
+        assert_eq!(totals.count("open"), Some(6));
         let begun = |start: u32, opens: u32| {
             file(&format!(
                 "start_time {start}.000000000 secs.nsecs\nopen {opens} samples [reqs]\n"
@@ -204,7 +208,7 @@ mod tests {
         totals.add(&mut rows, &begun(200, 8));
         assert_eq!(
             totals.count("open"),
-            Some(13),
+            Some(8),
             "the start of counting shows the restart"
         );
     }
@@ -217,19 +221,20 @@ mod tests {
         for stats in [begun(), file(row), begun()] {
             totals.add(&mut rows, &stats);
         }
-        assert_eq!(totals.count("open"), Some(5));
+        assert_eq!(totals.count("open"), Some(0));
         let (mut totals, mut rows) = (Totals::default(), Rows::default());
         for stats in [file(row), begun()] {
             totals.add(&mut rows, &stats);
         }
-        assert_eq!(totals.count("open"), Some(5), "off since the mount");
+        assert_eq!(totals.count("open"), Some(0), "off since the mount");
     }
 
     #[test]
-    fn a_narrow_counter_wraps_and_a_cleared_one_does_not() {
-        let mut narrow = Narrow::default();
-        assert_eq!(narrow.growth(u32::MAX - 1, false), u64::from(u32::MAX - 1));
-        assert_eq!(narrow.growth(3, false), 5);
-        assert_eq!(narrow.growth(2, true), 2);
+    fn a_key_that_a_known_file_did_not_have_counts_from_0() {
+        let (mut counts, mut file) = (Counts::default(), LastCounts::default());
+        for now in [vec![("1", 5)], vec![("1", 7), ("2", 3)], vec![("1", 4), ("2", 4)]] {
+            counts.add(&mut file, now);
+        }
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [(&"1", 6), (&"2", 4)]);
     }
 }
