@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// What is counted after these readings.
+    /// The total after these readings.
     fn counted(values: &[u64]) -> u64 {
         let mut counter = ShortEnergy::default();
         values.iter().fold(0, |_, value| counter.total(*value))

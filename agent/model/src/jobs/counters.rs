@@ -79,7 +79,7 @@ pub(super) type NodeKey = (Cow<'static, str>, Cow<'static, str>, String);
 /// A value, and the time of its reading since boot.
 pub(super) type Reading = (f64, Duration);
 
-/// What tells which GPUs are dies of one module.
+/// Product and serial number of a GPU: dies of one module have the same.
 #[derive(Debug, Default, PartialEq)]
 struct Board {
     product: String,
