@@ -107,14 +107,6 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
         Err(error) => return format!("# error {}: {error}\n", error.reason()),
     };
     let mut runner = Runner::new(spec, &mut source).unwrap();
-    if spec.name == "lustre" {
-        // Its counters begin at 0 with the first reading: that is one of files that have not counted yet.
-        let counted = set_to_zero(dir);
-        read(&mut runner);
-        for (file, bytes) in counted {
-            fs::write(file, bytes).unwrap();
-        }
-    }
     let mut text = read(&mut runner);
     for step in tree::steps(case).unwrap() {
         tree::lay_step(&step, dir).unwrap();
@@ -135,43 +127,6 @@ fn read_case(spec: &'static Spec, case: &Path) -> String {
         write!(text, "\n# what is new in the next reading\n{new}").unwrap();
     }
     text
-}
-
-type OfText = fn(&str) -> bool;
-
-/// Empties the files of Lustre's counters below a folder. Returns what they held.
-fn set_to_zero(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut held = Vec::new();
-    for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
-        let path = entry.path();
-        if entry.file_type().unwrap().is_dir() {
-            held.extend(set_to_zero(&path));
-            continue;
-        }
-        // A row is left out while it has no samples; a field is 0.
-        let (is_row, is_field): (OfText, OfText) = match file_name(&path).as_str() {
-            "stats" | "md_stats" | "read_ahead_stats" => (|line| line.contains(" samples "), |_| false),
-            "rpc_stats" => (|line| line.starts_with(|c: char| c.is_ascii_digit()), |_| false),
-            "io_latency_stats" => (|_| true, |_| false),
-            "statahead_stats" => (|_| false, |_| true),
-            "max_cached_mb" => (|_| false, |name| name == "reclaim_count"),
-            "import" => (
-                |_| false,
-                |name| ["connection_attempts", "timeouts"].contains(&name),
-            ),
-            _ => continue,
-        };
-        let bytes = fs::read(&path).unwrap();
-        let text = String::from_utf8_lossy(&bytes);
-        let zero = |line: &str| match line.split_once(':') {
-            _ if is_row(line) => String::new(),
-            Some((name, _)) if is_field(name.trim()) => format!("{name}: 0\n"),
-            _ => format!("{line}\n"),
-        };
-        fs::write(&path, text.lines().map(zero).collect::<String>()).unwrap();
-        held.push((path, bytes));
-    }
-    held
 }
 
 /// Longer than the cache time of a netlink answer: no query is repeated before that.

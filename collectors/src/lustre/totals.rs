@@ -1,32 +1,22 @@
 //! Counters summed over mounts and targets. A counter that restarts (remount, a write to its file) adds what it has counted
 //! since; without that, the sum of a thousand targets would look restarted because one of them was.
-//!
-//! A sum begins at 0 with the first reading of each file: one that began with what the files hold would start again with another
-//! worker at that, and after a cleared file or a mount that is gone, Prometheus would take it for growth.
 
 use std::collections::BTreeMap;
 
 use super::stats::{RowUnit, Stats};
 
-/// One counter as it was read last. `None`: never.
+/// One counter as it was read last.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Last(Option<u64>);
+pub(super) struct Last(u64);
 
 impl Last {
-    /// A counter that a file had left out when it was read last: it stood at 0.
-    const ZERO: Self = Self(Some(0));
-
-    /// That of a file that `is_known`, or that is read for the first time.
-    const fn of(is_known: bool) -> Self {
-        if is_known { Self::ZERO } else { Self(None) }
-    }
-
-    /// The growth since the last reading; 0 at the first one.
+    /// The growth since the last reading; at the first reading, all of it.
     pub(super) const fn growth(&mut self, now: u64) -> u64 {
-        match self.0.replace(now) {
-            None => 0,
-            Some(before) if now < before => now,
-            Some(before) => now - before,
+        let before = self.0;
+        self.0 = now;
+        match now.checked_sub(before) {
+            Some(growth) => growth,
+            None => now,
         }
     }
 }
@@ -47,7 +37,6 @@ pub(super) struct Totals(Option<BTreeMap<String, Total>>);
 /// The rows of one file as they were read last.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    is_known: bool,
     start: Option<f64>,
     last: BTreeMap<String, (Last, Last)>,
 }
@@ -56,7 +45,6 @@ impl Totals {
     /// Adds the growth of a file.
     pub(super) fn add(&mut self, file: &mut Rows, stats: &Stats) {
         let totals = self.0.get_or_insert_default();
-        let new = Last::of(std::mem::replace(&mut file.is_known, true));
         // A file without its header (`enable_stats_header=0`) counts on: only another start is a restart.
         if let (Some(before), Some(now)) = (file.start, stats.start)
             && before.total_cmp(&now).is_ne()
@@ -69,7 +57,7 @@ impl Totals {
         for (name, row) in &stats.rows {
             let last = match file.last.get_mut(name) {
                 Some(last) => last,
-                None => file.last.entry(name.clone()).or_insert((new, new)),
+                None => file.last.entry(name.clone()).or_default(),
             };
             let count = last.0.growth(row.count);
             let sum = row.sum.map(|sum| last.1.growth(sum));
@@ -126,17 +114,11 @@ impl<K> Default for Counts<K> {
 
 /// The counters of one file as they were read last.
 #[derive(Debug)]
-pub(super) struct LastCounts<K> {
-    is_known: bool,
-    last: BTreeMap<K, Last>,
-}
+pub(super) struct LastCounts<K>(BTreeMap<K, Last>);
 
 impl<K> Default for LastCounts<K> {
     fn default() -> Self {
-        Self {
-            is_known: false,
-            last: BTreeMap::new(),
-        }
+        Self(BTreeMap::new())
     }
 }
 
@@ -144,9 +126,8 @@ impl<K: Ord + Clone> Counts<K> {
     /// Adds the growth of a file.
     pub(super) fn add(&mut self, file: &mut LastCounts<K>, now: impl IntoIterator<Item = (K, u64)>) {
         let totals = self.0.get_or_insert_default();
-        let new = Last::of(std::mem::replace(&mut file.is_known, true));
         for (key, value) in now {
-            let growth = file.last.entry(key.clone()).or_insert(new).growth(value);
+            let growth = file.0.entry(key.clone()).or_default().growth(value);
             let total = totals.entry(key).or_default();
             *total = total.wrapping_add(growth);
         }
@@ -172,16 +153,18 @@ mod tests {
         let mut totals = Totals::default();
         assert_eq!(totals.count("open"), None);
         let (mut one, mut other) = (Rows::default(), Rows::default());
-        let of = |totals: &Totals| (totals.count("read_bytes"), totals.sum("read_bytes"));
         totals.add(&mut one, &file("read_bytes 5 samples [bytes] 1 9 50\n"));
         totals.add(&mut other, &file("read_bytes 7 samples [bytes] 1 9 70 9\n"));
-        assert_eq!(of(&totals), (Some(0), Some(0)), "the first reading of each");
-        totals.add(&mut one, &file("read_bytes 6 samples [bytes] 1 9 80\n"));
-        totals.add(&mut other, &file("read_bytes 9 samples [bytes] 1 9 75 9\n"));
-        assert_eq!(of(&totals), (Some(3), Some(35)));
+        assert_eq!(
+            (totals.count("read_bytes"), totals.sum("read_bytes")),
+            (Some(12), Some(120))
+        );
         // A write to the file: it counts from 0.
         totals.add(&mut one, &file("read_bytes 2 samples [bytes] 1 9 20\n"));
-        assert_eq!(of(&totals), (Some(5), Some(55)));
+        assert_eq!(
+            (totals.count("read_bytes"), totals.sum("read_bytes")),
+            (Some(14), Some(140))
+        );
         assert_eq!(
             (totals.count("open"), totals.sum("open")),
             (Some(0), Some(0)),
@@ -196,7 +179,7 @@ mod tests {
         totals.add(&mut rows, &file("open 5 samples [regs]\n"));
         totals.add(&mut rows, &file(""));
         totals.add(&mut rows, &file("open 6 samples [regs]\n"));
-        assert_eq!(totals.count("open"), Some(6));
+        assert_eq!(totals.count("open"), Some(11));
         let begun = |start: u32, opens: u32| {
             file(&format!(
                 "start_time {start}.000000000 secs.nsecs\nopen {opens} samples [reqs]\n"
@@ -208,7 +191,7 @@ mod tests {
         totals.add(&mut rows, &begun(200, 8));
         assert_eq!(
             totals.count("open"),
-            Some(8),
+            Some(13),
             "the start of counting shows the restart"
         );
     }
@@ -221,20 +204,11 @@ mod tests {
         for stats in [begun(), file(row), begun()] {
             totals.add(&mut rows, &stats);
         }
-        assert_eq!(totals.count("open"), Some(0));
+        assert_eq!(totals.count("open"), Some(5));
         let (mut totals, mut rows) = (Totals::default(), Rows::default());
         for stats in [file(row), begun()] {
             totals.add(&mut rows, &stats);
         }
-        assert_eq!(totals.count("open"), Some(0), "off since the mount");
-    }
-
-    #[test]
-    fn a_key_that_a_known_file_did_not_have_counts_from_0() {
-        let (mut counts, mut file) = (Counts::default(), LastCounts::default());
-        for now in [vec![("1", 5)], vec![("1", 7), ("2", 3)], vec![("1", 4), ("2", 4)]] {
-            counts.add(&mut file, now);
-        }
-        assert_eq!(counts.iter().collect::<Vec<_>>(), [(&"1", 6), (&"2", 4)]);
+        assert_eq!(totals.count("open"), Some(5), "off since the mount");
     }
 }
