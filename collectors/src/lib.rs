@@ -35,7 +35,6 @@ pub mod subject;
 pub mod sys;
 pub mod tasks;
 pub mod text;
-mod widened;
 
 use std::time::Duration;
 

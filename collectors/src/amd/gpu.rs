@@ -12,12 +12,12 @@ use super::page::PageLabels;
 use super::processes::Processes;
 use super::ras::Ras;
 use super::sensors::{self, XgmiLinks};
+use super::short_energy::ShortEnergy;
 use super::throttle::Throttle;
 use super::topology::{Partition, part};
 use crate::gpu::identity::Identity;
 use crate::gpu::metrics as m;
 use crate::gpu::process::ProcessFiles;
-use crate::widened::Widened;
 use crate::{Block, Device, Error, Subject};
 
 /// Limits, modes and firmware are read again after this.
@@ -35,7 +35,7 @@ pub(super) struct GpuState {
     limits_read: Option<Instant>,
     ras: Ras,
     throttle: Throttle,
-    energy: Widened,
+    energy: ShortEnergy,
     links: XgmiLinks,
     /// Since when the driver has refused each read.
     busy: Option<Instant>,

@@ -15,6 +15,7 @@ mod processes;
 pub(crate) mod ras;
 mod scan;
 mod sensors;
+mod short_energy;
 mod throttle;
 mod topology;
 

@@ -5,7 +5,6 @@ use super::metrics::{
     OPERATIONS, READ_BYTES, STAT_CACHE_HITS, STAT_CACHE_MISSES, WRITE_BYTES,
 };
 use super::record::Record;
-use crate::widened::Widened;
 use crate::{Block, Metric};
 
 /// A filesystem: a name is unique only within the cluster that owns it.
@@ -25,7 +24,7 @@ impl Key {
     }
 }
 
-/// A counter of 32 bits: its key, its metric, and the operation if that is a label.
+/// A counter of 32 bits, shown as mmfsd counts it: its key, its metric, and the operation if that is a label.
 struct Narrow {
     key: &'static str,
     metric: &'static Metric,
@@ -65,44 +64,23 @@ static NARROW: [Narrow; 14] = [
     narrow("_scm_", &STAT_CACHE_MISSES),
 ];
 
-/// The counts of a filesystem over time.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    /// Bytes read and written at the last reading.
-    bytes: [u64; 2],
-    narrow: [Widened; NARROW.len()],
-}
-
-impl Counts {
-    /// Adds the series of a filesystem. A figure that the reply does not have is absent.
-    pub(super) fn show(&mut self, key: &Key, line: &Record<'_>, out: &mut Block) {
-        let labels = [key.cluster.as_str(), key.name.as_str()];
-        let [cluster, name] = labels;
-        out.info(
-            &FILESYSTEM_INFO,
-            &[cluster, name, line.text("_nn_").unwrap_or_default()],
-        );
-        out.maybe_u64(&DISKS, &labels, line.number("_d_"));
-        let bytes = [line.number("_br_"), line.number("_bw_")];
-        // These have 64 bits: if they went back, all was reset, or mounted again between two readings.
-        if bytes
-            .iter()
-            .zip(self.bytes)
-            .any(|(now, last)| now.is_some_and(|now| now < last))
-        {
-            self.narrow = Default::default();
-        }
-        self.bytes = bytes.map(Option::unwrap_or_default);
-        let [read, written] = bytes;
-        out.maybe_u64(&READ_BYTES, &labels, read);
-        out.maybe_u64(&WRITE_BYTES, &labels, written);
-        out.maybe_u64(&CACHE_READ_BYTES, &labels, line.number("_bc_"));
-        for (narrow, widened) in NARROW.iter().zip(&mut self.narrow) {
-            let total = line.number(narrow.key).map(|value| widened.total(value));
-            match narrow.operation {
-                Some(operation) => out.maybe_u64(narrow.metric, &[cluster, name, operation], total),
-                None => out.maybe_u64(narrow.metric, &labels, total),
-            }
+/// Adds the series of a filesystem. A figure that the reply does not have is absent.
+pub(super) fn show(key: &Key, line: &Record<'_>, out: &mut Block) {
+    let labels = [key.cluster.as_str(), key.name.as_str()];
+    let [cluster, name] = labels;
+    out.info(
+        &FILESYSTEM_INFO,
+        &[cluster, name, line.text("_nn_").unwrap_or_default()],
+    );
+    out.maybe_u64(&DISKS, &labels, line.number("_d_"));
+    out.maybe_u64(&READ_BYTES, &labels, line.number("_br_"));
+    out.maybe_u64(&WRITE_BYTES, &labels, line.number("_bw_"));
+    out.maybe_u64(&CACHE_READ_BYTES, &labels, line.number("_bc_"));
+    for narrow in &NARROW {
+        let count = line.number(narrow.key);
+        match narrow.operation {
+            Some(operation) => out.maybe_u64(narrow.metric, &[cluster, name, operation], count),
+            None => out.maybe_u64(narrow.metric, &labels, count),
         }
     }
 }

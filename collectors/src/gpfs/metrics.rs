@@ -118,7 +118,7 @@ pub static OPERATIONS: Metric = Metric {
     labels: OPERATION,
     help: "Operations of applications of this node since the filesystem was mounted: opens (with creates), closes, reads, writes, read_dir, inode_updates.",
     tier: Tier::Core,
-    source: "mmpmon gfis, fis: _oc_ _cc_ _rdc_ _wc_ _dir_ _iu_ (32 bits, widened)",
+    source: "mmpmon gfis, fis: _oc_ _cc_ _rdc_ _wc_ _dir_ _iu_ (32 bits)",
     aliases: &[Alias::new(
         PAGE,
         "gpfs_perf_operations_total",
@@ -135,7 +135,7 @@ pub static INODE_OPERATIONS: Metric = Metric {
     labels: OPERATION,
     help: "Operations on inodes since the filesystem was mounted: reads, creates, deletes.",
     tier: Tier::Detail,
-    source: "mmpmon gfis: _irc_ _icc_ _idc_ (32 bits, widened)",
+    source: "mmpmon gfis: _irc_ _icc_ _idc_ (32 bits)",
     aliases: &[],
 };
 
@@ -152,7 +152,7 @@ pub static CACHE_READS: Metric = counter(
     "gpfs_cache_reads_total",
     Unit::None,
     "Reads from the page pool since the filesystem was mounted.",
-    "mmpmon gfis: _c_ (32 bits, widened)",
+    "mmpmon gfis: _c_ (32 bits)",
 );
 
 /// Reads from disk.
@@ -160,7 +160,7 @@ pub static DISK_READS: Metric = counter(
     "gpfs_disk_reads_total",
     Unit::None,
     "Reads from disk since the filesystem was mounted.",
-    "mmpmon gfis: _r_ (32 bits, widened)",
+    "mmpmon gfis: _r_ (32 bits)",
 );
 
 /// Writes to disk.
@@ -168,7 +168,7 @@ pub static DISK_WRITES: Metric = counter(
     "gpfs_disk_writes_total",
     Unit::None,
     "Writes to disk since the filesystem was mounted.",
-    "mmpmon gfis: _w_ (32 bits, widened)",
+    "mmpmon gfis: _w_ (32 bits)",
 );
 
 /// Hits of the stat cache.
@@ -176,7 +176,7 @@ pub static STAT_CACHE_HITS: Metric = counter(
     "gpfs_stat_cache_hits_total",
     Unit::None,
     "Hits of the stat cache since the filesystem was mounted.",
-    "mmpmon gfis: _sch_ (32 bits, widened)",
+    "mmpmon gfis: _sch_ (32 bits)",
 );
 
 /// Misses of the stat cache.
@@ -184,7 +184,7 @@ pub static STAT_CACHE_MISSES: Metric = counter(
     "gpfs_stat_cache_misses_total",
     Unit::None,
     "Misses of the stat cache since the filesystem was mounted.",
-    "mmpmon gfis: _scm_ (32 bits, widened)",
+    "mmpmon gfis: _scm_ (32 bits)",
 );
 
 /// Every metric of this collector.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::sys::mmpmon::{self, Reply};
 use crate::sys::root;
 use crate::{Block, Cadence, Device, Devices, Env, Error, Settings, Source, Spec, Subject, domain};
-use filesystem::{Counts, Key};
+use filesystem::Key;
 use metrics::{DAEMON_UP, INFO, METRICS};
 use record::Record;
 use replies::Replies;
@@ -66,7 +66,6 @@ impl Devices for GpfsDevices {
             env: self.env.clone(),
             subject: Subject::node(),
             request: MORE,
-            counts: BTreeMap::new(),
         })];
         // A device of its own: it is read while mmfsd does not answer.
         if let Some(folder) = &self.replies {
@@ -86,7 +85,6 @@ struct GpfsNode {
     env: Env,
     subject: Subject,
     request: &'static str,
-    counts: BTreeMap<Key, Counts>,
 }
 
 impl Device for GpfsNode {
@@ -107,7 +105,6 @@ impl Device for GpfsNode {
         }
         let Reply::Text(reply) = reply else {
             out.u64(&DAEMON_UP, &[], 0);
-            self.counts.clear();
             return Ok(());
         };
         let mut bad = None;
@@ -131,33 +128,24 @@ impl Device for GpfsNode {
             out.info(&INFO, &[text("_nn_"), text("_n_")]);
         }
         let error = bad.or_else(|| lines.iter().find_map(refusal));
-        let unseen = self.show(&lines, out);
+        show(&lines, out);
         if let Some(error) = error {
-            // One of its lines may be that of a filesystem without series: it is still mounted.
-            self.counts.extend(unseen);
             out.incomplete(&error);
         }
         Ok(())
     }
 }
 
-impl GpfsNode {
-    /// One set of series for each filesystem. Those that are no longer in the reply are unmounted; their counts start
-    /// again at the next mount. Returns the counts of those.
-    fn show(&mut self, lines: &[Record<'_>], out: &mut Block) -> BTreeMap<Key, Counts> {
-        let mut before = std::mem::take(&mut self.counts);
-        let mut found = BTreeMap::new();
-        for line in lines.iter().filter(|line| line.code() == Some(0)) {
-            if let Some(key) = Key::of(line) {
-                found.entry(key).or_insert(line);
-            }
+/// One set of series for each filesystem of the reply.
+fn show(lines: &[Record<'_>], out: &mut Block) {
+    let mut found = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.code() == Some(0)) {
+        if let Some(key) = Key::of(line) {
+            found.entry(key).or_insert(line);
         }
-        for (key, line) in found {
-            let mut counts = before.remove(&key).unwrap_or_default();
-            counts.show(&key, line, out);
-            self.counts.insert(key, counts);
-        }
-        before
+    }
+    for (key, line) in found {
+        filesystem::show(&key, line, out);
     }
 }
 

@@ -3,16 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::files::{LustreFiles, Place, Reason};
-use super::lnet::{self, LnetStats, Traffic};
+use super::lnet::{self, Traffic};
 use super::metrics as m;
 use super::sources::{HEALTH, LNET_NIS, LNET_PEERS, LNET_STATS, LustreSource};
-use super::totals::{Last, Narrow};
 use crate::{Block, Device, Env, Error, Metric, Subject, SubjectKind};
 
 /// The name of the device.
 pub(super) const NAME: &str = "lnet";
 
-/// LNet. A new list of devices has a new object with the same state, so that counters go on.
+/// LNet. A new list of devices has a new object with the same state.
 pub(super) struct LnetDevice {
     subject: Subject,
     state: Arc<Mutex<LnetState>>,
@@ -22,33 +21,6 @@ pub(super) struct LnetDevice {
 #[derive(Debug)]
 pub(super) struct LnetState {
     files: LustreFiles,
-    counters: LnetCounters,
-}
-
-/// The kernel counts messages in 32 bits; here they have 64.
-#[derive(Debug, Default)]
-struct LnetCounters {
-    last_bytes: Option<[u64; 4]>,
-    errors: (Narrow, u64),
-    messages: [(Narrow, u64); 4],
-    bytes: [(Last, u64); 4],
-}
-
-impl LnetCounters {
-    fn take(&mut self, stats: &LnetStats) {
-        let now: [Traffic; 4] = [stats.sent, stats.received, stats.routed, stats.dropped];
-        let bytes = now.map(|traffic| traffic.bytes);
-        // Bytes have 64 bits: if they fall, the file was cleared, and its messages did not wrap.
-        let restarted = self
-            .last_bytes
-            .is_some_and(|before| before.iter().zip(bytes).any(|(before, now)| now < *before));
-        self.last_bytes = Some(bytes);
-        self.errors.1 += self.errors.0.growth(stats.errors, restarted);
-        for ((messages, bytes), now) in self.messages.iter_mut().zip(&mut self.bytes).zip(now) {
-            messages.1 += messages.0.growth(now.messages, restarted);
-            bytes.1 = bytes.1.wrapping_add(bytes.0.growth(now.bytes));
-        }
-    }
 }
 
 impl LnetDevice {
@@ -64,7 +36,6 @@ impl LnetState {
     pub(super) fn new(env: &Env) -> Self {
         Self {
             files: LustreFiles::new(env),
-            counters: LnetCounters::default(),
         }
     }
 
@@ -86,23 +57,21 @@ impl LnetState {
         let healthy = self.files.read(&HEALTH, Place::ROOT, health);
         out.maybe_u64(&m::HEALTHY, &[], healthy);
         let stats = self.files.read(&LNET_STATS, Place::ROOT, lnet::stats);
-        if let Some(stats) = &stats {
-            self.counters.take(stats);
-        }
-        let has = |value: u64| stats.as_ref().map(|_| value);
         out.maybe_u64(&m::LNET_MESSAGES, &[], stats.map(|s| s.messages.into()));
         out.maybe_u64(&m::LNET_MESSAGES_MAX, &[], stats.map(|s| s.most_messages.into()));
-        out.maybe_u64(&m::LNET_ERRORS, &[], has(self.counters.errors.1));
+        out.maybe_u64(&m::LNET_ERRORS, &[], stats.map(|s| s.errors.into()));
+        let traffic = stats.map(|s| [s.sent, s.received, s.routed, s.dropped]);
         let metrics: [[&'static Metric; 2]; 4] = [
             [&m::LNET_SENT, &m::LNET_SENT_BYTES],
             [&m::LNET_RECEIVED, &m::LNET_RECEIVED_BYTES],
             [&m::LNET_ROUTED, &m::LNET_ROUTED_BYTES],
             [&m::LNET_DROPPED, &m::LNET_DROPPED_BYTES],
         ];
-        let counters = self.counters.messages.iter().zip(&self.counters.bytes);
-        for ([messages, bytes], (message, byte)) in metrics.into_iter().zip(counters) {
-            out.maybe_u64(messages, &[], has(message.1));
-            out.maybe_u64(bytes, &[], has(byte.1));
+        // Messages have 32 bits in the kernel. A wrap is a counter reset; a total of ours would be lost with the worker.
+        for (at, [messages, bytes]) in metrics.into_iter().enumerate() {
+            let traffic: Option<Traffic> = traffic.and_then(|all| all.get(at).copied());
+            out.maybe_u64(messages, &[], traffic.map(|t| t.messages.into()));
+            out.maybe_u64(bytes, &[], traffic.map(|t| t.bytes));
         }
         for interface in self.table(&LNET_NIS, lnet::interfaces).unwrap_or_default() {
             let nid = [interface.nid.as_str()];
@@ -153,33 +122,6 @@ fn health(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn stats(sent: u32, bytes: u64) -> LnetStats {
-        let sent = Traffic {
-            messages: sent,
-            bytes,
-        };
-        LnetStats {
-            sent,
-            ..LnetStats::default()
-        }
-    }
-
-    #[test]
-    fn messages_go_on_when_32_bits_are_full_and_start_again_when_bytes_do() {
-        let mut counters = LnetCounters::default();
-        counters.take(&stats(u32::MAX, 1000));
-        counters.take(&stats(9, 2000));
-        assert_eq!(counters.messages[0].1, u64::from(u32::MAX) + 10);
-        assert_eq!(counters.bytes[0].1, 2000);
-        counters.take(&stats(3, 300));
-        assert_eq!(
-            counters.messages[0].1,
-            u64::from(u32::MAX) + 13,
-            "cleared by a write to the file"
-        );
-        assert_eq!(counters.bytes[0].1, 2300);
-    }
 
     #[test]
     fn the_words_of_health_are_known() {

@@ -257,6 +257,23 @@ fn counters_go_on_over_an_unmount_while_another_mount_stands_and_over_a_scan() {
     assert_eq!(devices.scan().unwrap().len(), 1, "LNet stays");
 }
 
+/// The kernel counts messages in 32 bits. A total carried over a wrap would fall to a value above 0 with the next worker, which
+/// Prometheus takes for growth.
+#[test]
+fn counters_of_lnet_are_shown_as_the_kernel_counts_them() {
+    let node = Node::with_osts(0);
+    let mut device = node.scan(false).pop().unwrap();
+    for (sent, bytes) in [(u32::MAX, 1000), (9, 2000), (3, 300)] {
+        let line = format!("1 2 {sent} {sent} 0 0 0 {bytes} 0 0 0\n");
+        node.put("proc/sys/lnet/stats", &line);
+        let block = read(&mut *device);
+        let of = |series: &str| value(&block, &format!("lustre_lnet_{series}_total "));
+        assert_eq!(of("send_count"), Some(sent.to_string()));
+        assert_eq!(of("errors"), Some(sent.to_string()));
+        assert_eq!(of("send_bytes"), Some(bytes.to_string()));
+    }
+}
+
 const MOUNTINFO: &str = "90 1 0:52 / /scratch rw - lustre 10.2.0.40@o2ib:/scratch rw,flock\n";
 
 /// The mount points that are shown, by instance.

@@ -21,19 +21,6 @@ impl Last {
     }
 }
 
-/// A counter of 32 bits.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Narrow(u32);
-
-impl Narrow {
-    /// The growth since the last reading. A smaller value is one that wrapped, unless `restarted`.
-    pub(super) const fn growth(&mut self, now: u32, restarted: bool) -> u64 {
-        let before = if restarted { 0 } else { self.0 };
-        self.0 = now;
-        now.wrapping_sub(before) as u64
-    }
-}
-
 /// The sum of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Total {
@@ -223,13 +210,5 @@ mod tests {
             totals.add(&mut rows, &stats);
         }
         assert_eq!(totals.count("open"), Some(5), "off since the mount");
-    }
-
-    #[test]
-    fn a_narrow_counter_wraps_and_a_cleared_one_does_not() {
-        let mut narrow = Narrow::default();
-        assert_eq!(narrow.growth(u32::MAX - 1, false), u64::from(u32::MAX - 1));
-        assert_eq!(narrow.growth(3, false), 5);
-        assert_eq!(narrow.growth(2, true), 2);
     }
 }

@@ -156,11 +156,16 @@ impl Device for Probe {
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
         let (found, age) = self.figures()?;
         let labels = [self.subject.name.as_str()];
-        // A filesystem without a fixed number of inodes reports 0 of 0.
-        let has_inodes = found.inodes > 0;
-        out.u64(&SIZE, &labels, found.size);
-        out.u64(&FREE, &labels, found.free);
-        out.u64(&AVAILABLE, &labels, found.available);
+        // A filesystem without a fixed number of inodes reports 0 of 0, or all ones as free (CephFS) or as both (DAOS).
+        let has_inodes = found.inodes > 0 && found.inodes < u64::MAX && found.inodes_free <= found.inodes;
+        for (metric, bytes) in [
+            (&SIZE, found.size),
+            (&FREE, found.free),
+            (&AVAILABLE, found.available),
+        ] {
+            // All ones: not known, as of DAOS without its pool.
+            out.maybe_u64(metric, &labels, Some(bytes).filter(|bytes| *bytes < u64::MAX));
+        }
         out.maybe_u64(&INODES, &labels, has_inodes.then_some(found.inodes));
         out.maybe_u64(&INODES_FREE, &labels, has_inodes.then_some(found.inodes_free));
         if self.spacing.is_some() {
@@ -247,6 +252,8 @@ impl Durations {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test writes its own recording")]
+
     use super::super::class::Class;
     use super::super::lifetime::Lifetime;
     use super::*;
@@ -322,6 +329,43 @@ mod tests {
         assert_eq!(probed_at(&probe, start, 1, GOOD), [0]);
         assert_eq!(probed_at(&probe, start + TIMEOUT * 2, 5, stale), [0, 1, 2]);
         assert_eq!(lock(&probe.past).durations.count, 9);
+    }
+
+    /// CephFS answers with all ones for free inodes (fs/ceph/super.c, `ceph_statfs`), DAOS's dfuse for both numbers of inodes,
+    /// and for its blocks of 1 byte while it has no pool.
+    #[test]
+    fn a_figure_of_all_ones_is_no_number() {
+        let ones = u64::MAX;
+        for (text, known) in [
+            (
+                format!("9000 6000 5000 48211034 {ones}"),
+                [true, true, true, false, false],
+            ),
+            (
+                format!("9000 6000 5000 {ones} {ones}"),
+                [true, true, true, false, false],
+            ),
+            (format!("{ones} {ones} {ones} {ones} {ones}"), [false; 5]),
+            ("9000 6000 5000 0 0".to_owned(), [true, true, true, false, false]),
+            ("9000 6000 5000 40 40".to_owned(), [true; 5]),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let env = Env::recorded(dir.path());
+            let path = env.path("/statfs/home/alice/figures");
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, &text).unwrap();
+            let mut probe = Probe {
+                env,
+                ..probe(31, Lifetime::Fixed, &SharedPast::default())
+            };
+            let mut block = Block::default();
+            probe.read(&mut block).unwrap();
+            let found = [&SIZE, &FREE, &AVAILABLE, &INODES, &INODES_FREE].map(|metric| {
+                let mut series = block.iter().filter(|(s, _)| s.metric == metric);
+                series.next().is_some_and(|(_, value)| value != Value::Absent)
+            });
+            assert_eq!(found, known, "{text}");
+        }
     }
 
     #[test]

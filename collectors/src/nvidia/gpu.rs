@@ -7,7 +7,7 @@ use super::call::Caller;
 use super::fields::Fields;
 use super::gpm::Profile;
 use super::identity::long_address;
-use super::instances::Instances;
+use super::instances::{Instances, gpu_instance_profile};
 use super::inventory::Inventory;
 use super::limits::Limits;
 use super::simple;
@@ -270,10 +270,11 @@ impl Device for NvidiaGpu {
 /// The labels as dcgm-exporter writes them, of the GPU and of each instance.
 fn push_dcgm(identity: &Identity, hostname: &str, instances: &Instances, out: &mut Block) {
     let i = identity;
-    let device = if i.minor.is_empty() {
+    // DCGM's number of the GPU, not the minor number of its device file.
+    let device = if i.index.is_empty() {
         String::new()
     } else {
-        format!("nvidia{}", i.minor)
+        format!("nvidia{}", i.index)
     };
     let pci = long_address(&i.pci);
     let mut push = |part: &str, profile: &str, instance: &str| {
@@ -284,6 +285,7 @@ fn push_dcgm(identity: &Identity, hostname: &str, instances: &Instances, out: &m
     };
     push("", "", "");
     for part in instances.iter() {
-        push(&part.label, &part.profile, &part.gpu_instance.to_string());
+        let profile = gpu_instance_profile(&part.profile);
+        push(&part.label, profile, &part.gpu_instance.to_string());
     }
 }

@@ -143,6 +143,14 @@ fn is_on(mode: Option<(u32, u32)>) -> bool {
     mode.is_some_and(|(now, _)| now == 1)
 }
 
+/// The profile of the GPU instance: `1c.3g.40gb` is one compute slice of a `3g.40gb`.
+pub(super) fn gpu_instance_profile(profile: &str) -> &str {
+    match profile.split_once("c.") {
+        Some((slices, of_gpu)) if slices.bytes().all(|b| b.is_ascii_digit()) => of_gpu,
+        _ => profile,
+    }
+}
+
 /// `NVIDIA A100-SXM4-80GB MIG 1g.10gb` has the profile `1g.10gb`.
 fn profile(name: &str) -> String {
     name.rsplit_once("MIG ")
@@ -159,5 +167,17 @@ mod tests {
         assert_eq!(profile("NVIDIA A100-SXM4-80GB MIG 1g.10gb"), "1g.10gb");
         assert_eq!(profile("NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb"), "1c.3g.40gb");
         assert_eq!(profile("NVIDIA H100 80GB HBM3"), "");
+    }
+
+    #[test]
+    fn the_profile_of_the_gpu_instance_is_that_without_the_compute_slices() {
+        for (own, of_gpu_instance) in [
+            ("1c.3g.40gb", "3g.40gb"),
+            ("3g.40gb", "3g.40gb"),
+            ("1g.10gb+me", "1g.10gb+me"),
+            ("", ""),
+        ] {
+            assert_eq!(gpu_instance_profile(own), of_gpu_instance);
+        }
     }
 }

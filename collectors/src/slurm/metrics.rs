@@ -106,7 +106,7 @@ pub static JOB_OOM_KILLS: Metric = of_job(
     "slurm_job_oom_kills_total",
     Kind::Counter,
     Unit::None,
-    "Processes of a job killed by the OOM killer at the memory limit of the job.",
+    "Processes of a job killed by the OOM killer, at a memory limit of the job or because the node had no memory left.",
     "memory.events oom_kill (cgroup v2 only: v1 counts per step)",
 );
 

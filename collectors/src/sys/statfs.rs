@@ -11,7 +11,7 @@ use nix::sys::statfs::{
 };
 use nix::sys::statvfs::fstatvfs;
 
-/// The figures of a filesystem.
+/// The figures of a filesystem. All ones: the filesystem has no such number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Size, in bytes.

@@ -8,6 +8,10 @@ use serde_json::Value;
 use super::{Dashboard, Kind, Panel, Variable, json, recipes};
 use crate::alerts::{core_metrics, metrics, records};
 
+/// How metrics begin that are read every 30 or 60 s (collectors ethernet and mounts). `$__rate_interval` is 60 s with a scrape
+/// of 15 s: a rate over it would be 0, or up to 133 % of the true one.
+const SLOW: [&str; 3] = ["rdma_pfc_", "rdma_phy_", "mount_"];
+
 /// The problems of the table. `public`: docs/public-interface.txt.
 pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
     let core = core_metrics(public);
@@ -49,6 +53,12 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
                     if expr.contains(mark) && !dashboard.variables.contains(&needs) {
                         say(format!("{mark} needs the variable {needs:?}"));
                     }
+                }
+                let is_slow = |metric: &&str| SLOW.iter().any(|start| metric.starts_with(start));
+                if let Some(metric) = metrics(expr).find(is_slow)
+                    && expr.contains("$__rate_interval")
+                {
+                    say(format!("{metric} is read every 30 or 60 s: use [5m]"));
                 }
                 for metric in metrics(expr) {
                     let base = metric.strip_suffix("_bucket").unwrap_or(metric);
@@ -162,7 +172,10 @@ mod tests {
                     unit: "short",
                     kind: Kind::Lines,
                     width: 30,
-                    queries: &[("gpu_nothing{%g}", "{{gpu}}")],
+                    queries: &[(
+                        "gpu_nothing{%g} + rate(rdma_pfc_rx_pause_seconds_total[$__rate_interval])",
+                        "{{gpu}}",
+                    )],
                 }],
             }],
         };
@@ -173,6 +186,7 @@ mod tests {
             "%g needs the variable Gpu",
             "gpu_nothing is no core metric",
             "shows UUIDs",
+            "read every 30 or 60 s",
             "covers",
         ] {
             assert!(found.contains(part), "{part}: {found}");

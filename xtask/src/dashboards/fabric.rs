@@ -114,7 +114,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, rate(rdma_pfc_rx_pause_seconds_total{%n}[$__rate_interval]))",
+                        "topk(10, rate(rdma_pfc_rx_pause_seconds_total{%n}[5m]))",
                         "{{instance}} {{device}} {{priority}}",
                     )],
                 },
@@ -125,7 +125,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, rate(rdma_pfc_tx_pause_seconds_total{%n}[$__rate_interval]))",
+                        "topk(10, rate(rdma_pfc_tx_pause_seconds_total{%n}[5m]))",
                         "{{instance}} {{device}} {{priority}}",
                     )],
                 },
@@ -169,12 +169,12 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "Symbol errors",
-                    description: "Errors on the wire: a bad cable or transceiver.",
+                    description: "Errors on the wire in 5 min: a bad cable or transceiver.",
                     unit: "short",
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "topk(10, sum by (cluster, instance, device) (increase(rdma_phy_symbol_errors_total{%n}[$__rate_interval])) or sum by (cluster, instance, device) (increase(rdma_symbol_error_total{%n}[$__rate_interval])))",
+                        "topk(10, sum by (cluster, instance, device) (increase(rdma_phy_symbol_errors_total{%n}[5m])) or sum by (cluster, instance, device) (increase(rdma_symbol_error_total{%n}[5m])))",
                         "{{instance}} {{device}}",
                     )],
                 },

@@ -134,12 +134,12 @@ pub(super) static FLEET: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "Waiting for a reset",
-                    description: "GPUs with a row remapping that needs a reset, or whose driver asks for a recovery action: 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX (R580: reset the bus), 6 reset the bus, 7 reboot the system.",
+                    description: "GPUs with a row remapping or a page retirement (V100 and older) that needs a reset, or whose driver asks for a recovery action: 1 reset the GPU, 2 reboot the node, 3 drain P2P, 4 drain and reset, 5 recover IMEX (R580: reset the bus), 6 reset the bus, 7 reboot the system.",
                     unit: "short",
                     kind: Kind::Table,
                     width: 24,
                     queries: &[(
-                        "label_replace(gpu_row_remap_pending{%n} == 1, \"cause\", \"row remapping\", \"\", \"\") or label_replace(gpu_recovery_action{%n} > 0, \"cause\", \"recovery action\", \"\", \"\")",
+                        "label_replace(gpu_row_remap_pending{%n} == 1, \"cause\", \"row remapping\", \"\", \"\") or label_replace(gpu_retired_pages_pending{%n} == 1, \"cause\", \"page retirement\", \"\", \"\") or label_replace(gpu_recovery_action{%n} > 0, \"cause\", \"recovery action\", \"\", \"\")",
                         "value",
                     )],
                 },

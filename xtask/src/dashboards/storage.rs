@@ -165,23 +165,23 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (mountpoint) (rate(mount_nfs_request_seconds_total{%n}[$__rate_interval])) / (sum by (mountpoint) (rate(mount_nfs_requests_total{%n}[$__rate_interval])) > 0)",
+                        "sum by (mountpoint) (rate(mount_nfs_request_seconds_total{%n}[5m])) / (sum by (mountpoint) (rate(mount_nfs_requests_total{%n}[5m])) > 0)",
                         "{{mountpoint}}",
                     )],
                 },
                 Panel {
                     title: "Sent again",
-                    description: "Requests that were sent again, and major time-outs.",
+                    description: "Requests that were sent again, and major time-outs, in 5 min.",
                     unit: "short",
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[
                         (
-                            "sum by (mountpoint) (increase(mount_nfs_retransmissions_total{%n}[$__rate_interval]))",
+                            "sum by (mountpoint) (increase(mount_nfs_retransmissions_total{%n}[5m]))",
                             "sent again {{mountpoint}}",
                         ),
                         (
-                            "sum by (mountpoint) (increase(mount_nfs_timeouts_total{%n}[$__rate_interval]))",
+                            "sum by (mountpoint) (increase(mount_nfs_timeouts_total{%n}[5m]))",
                             "time-outs {{mountpoint}}",
                         ),
                     ],

@@ -326,7 +326,8 @@ impl Book {
 
     fn give_gpus(&mut self, counters: &Counters, seconds: f64) {
         for (gpu, tenure) in self.timeline.iter() {
-            let moved = self.meters.gpu(counters, gpu, tenure.since);
+            let module = self.module_since(counters, gpu, tenure);
+            let moved = self.meters.gpu(counters, gpu, tenure.since, module);
             for owner in &tenure.owners {
                 let running = self.running.get_mut(&owner.job);
                 let Some(used) = running.and_then(|r| r.line.gpu(gpu, &owner.gpu_instance)) else {
@@ -355,6 +356,14 @@ impl Book {
                 }
             }
         }
+    }
+
+    /// Since when the owners of a GPU have all dies of its module, as time since boot. `None`: another job has one, or none.
+    fn module_since(&self, counters: &Counters, gpu: &str, tenure: &Tenure) -> Option<Duration> {
+        let dies = counters.dies_without(gpu, |gpu| self.meters.counts_energy(counters, gpu));
+        let of = |die| self.timeline.of(die).filter(|other| other.has_owners_of(tenure));
+        dies.into_iter()
+            .try_fold(tenure.since, |since, die| Some(since.max(of(die)?.since)))
     }
 
     fn give_node(&mut self, counters: &Counters) {

@@ -79,6 +79,13 @@ pub(super) type NodeKey = (Cow<'static, str>, Cow<'static, str>, String);
 /// A value, and the time of its reading since boot.
 pub(super) type Reading = (f64, Duration);
 
+/// Product and serial number of a GPU: dies of one module have the same.
+#[derive(Debug, Default, PartialEq)]
+struct Board {
+    product: String,
+    serial: String,
+}
+
 /// Counters and loads at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
@@ -92,6 +99,8 @@ pub(super) struct Counters {
     pub(super) node: BTreeMap<NodeKey, Reading>,
     /// By GPU and instance, in bytes.
     memory: BTreeMap<Key, Reading>,
+    /// By GPU.
+    boards: BTreeMap<String, Board>,
     /// The GPUs in the snapshot, with the names of their device files and those of their instances.
     pub(super) gpus: BTreeMap<String, Vec<String>>,
 }
@@ -126,6 +135,12 @@ impl Counters {
             m if m == &gpu::INFO => {
                 let minor = sample.label("minor").unwrap_or_default();
                 let own = (!minor.is_empty()).then(|| files.name(minor));
+                let text = |label| sample.label(label).unwrap_or_default().to_owned();
+                let board = Board {
+                    product: text("name"),
+                    serial: text("serial"),
+                };
+                self.boards.insert(gpu.to_owned(), board);
                 self.gpus.entry(gpu.to_owned()).or_default().extend(own);
             }
             m if m == &gpu::INSTANCE_INFO => {
@@ -141,6 +156,26 @@ impl Counters {
             }
             _ => {}
         }
+    }
+
+    /// The GPUs whose energy the counter of this one may include: dies of its module that work and have no counter (the second
+    /// die of an MI250). One whose module is unknown may be of any module of its product. `counts`: the GPUs with a counter.
+    pub(super) fn dies_without(&self, gpu: &str, counts: impl Fn(&str) -> bool) -> Vec<&str> {
+        let Some(own) = self.boards.get(gpu) else {
+            return Vec::new();
+        };
+        let is_of =
+            |die: &Board| die.product == own.product && (die == own || !self.has_module(die, &counts));
+        let dies = self.busy.keys().map(|(die, ..)| die.as_str());
+        let dies = dies.filter(|die| *die != gpu && !counts(die));
+        dies.filter(|die| self.boards.get(*die).is_some_and(is_of))
+            .collect()
+    }
+
+    /// Whether a GPU with a counter has the serial number of this one.
+    fn has_module(&self, die: &Board, counts: impl Fn(&str) -> bool) -> bool {
+        let mut others = self.boards.iter().filter(|(_, board)| *board == die);
+        !die.serial.is_empty() && others.any(|(gpu, _)| counts(gpu))
     }
 
     /// Memory in use of a GPU or an instance, in bytes.

@@ -71,9 +71,10 @@ pub(super) struct OnNode<'a> {
 }
 
 impl Meters {
-    /// Increases on a whole GPU with the same owners `since` then: earlier readings belong to other owners too.
-    pub(super) fn gpu(&self, now: &Counters, gpu: &str, since: Duration) -> Moved {
-        let key = (gpu.to_owned(), String::new(), String::new());
+    /// Increases on a whole GPU with the same owners `since` then: earlier readings belong to other owners too. `module`: since when
+    /// they have all of its module, whose energy one counter includes.
+    pub(super) fn gpu(&self, now: &Counters, gpu: &str, since: Duration, module: Option<Duration>) -> Moved {
+        let key = whole(gpu);
         let is_theirs = |at: Duration| at + APART >= since;
         let mut throttle_seconds = BTreeMap::new();
         for (reason, (seconds, from)) in now.throttle.range(key.clone()..).map_while(|(k, to)| {
@@ -86,11 +87,18 @@ impl Meters {
         }
         let energy = now.energy.get(&key);
         let energy = energy.and_then(|to| moved(&self.energy, &key, *to));
+        let is_of_module = |from: Duration| module.is_some_and(|since| from + APART >= since);
         Moved {
-            energy_joules: energy.filter(|(_, from)| is_theirs(*from)).map(|(by, _)| by),
+            energy_joules: energy.filter(|(_, from)| is_of_module(*from)).map(|(by, _)| by),
             busy: self.busy(now, &key, since),
             throttle_seconds,
         }
+    }
+
+    /// Whether a GPU has a counter of energy, now or at its last reading.
+    pub(super) fn counts_energy(&self, now: &Counters, gpu: &str) -> bool {
+        let key = whole(gpu);
+        now.energy.contains_key(&key) || self.energy.contains_key(&key)
     }
 
     /// A utilization is valid until the next reading; a lost GPU has none.
@@ -122,6 +130,11 @@ impl Meters {
         keep(&mut self.busy, &now.busy, at);
         keep(&mut self.node, &now.node, at);
     }
+}
+
+/// The key of a whole GPU.
+fn whole(gpu: &str) -> Key {
+    (gpu.to_owned(), String::new(), String::new())
 }
 
 fn keep<K: Ord + Clone>(kept: &mut Values<K>, new: &Values<K>, at: Duration) {

@@ -1,6 +1,7 @@
 mod ended;
 mod epilogs;
 mod gaps;
+mod modules;
 mod orders;
 mod xids;
 

@@ -114,6 +114,11 @@ impl Timeline {
         self.gpus.iter()
     }
 
+    /// The owners of a GPU.
+    pub(crate) fn of(&self, gpu: &str) -> Option<&Tenure> {
+        self.gpus.get(gpu)
+    }
+
     pub(crate) fn owners(&self) -> impl Iterator<Item = &Owner> {
         self.gpus.values().flat_map(|tenure| &tenure.owners)
     }
@@ -178,6 +183,11 @@ impl Tenure {
         }
     }
 
+    /// Whether another GPU has the same owners, in the same shares.
+    pub(crate) fn has_owners_of(&self, other: &Self) -> bool {
+        shares(&self.owners).eq(shares(&other.owners))
+    }
+
     /// Whether one of these jobs, with their devices, has the GPU and is no owner: it has changed hands without a
     /// reading.
     pub(crate) fn is_anothers<'a>(
@@ -190,6 +200,11 @@ impl Tenure {
         let is_other = |job: &str| self.owners.iter().all(|owner| owner.job != job);
         devices.any(|(job, device)| is_it(device) && is_other(job))
     }
+}
+
+/// The part of its GPU that each job has, and its share.
+fn shares(owners: &[Owner]) -> impl Iterator<Item = ((&str, &str), f64)> {
+    owners.iter().map(|owner| (place(owner), owner.share))
 }
 
 fn key(owner: &Owner) -> [String; 3] {

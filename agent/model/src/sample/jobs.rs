@@ -23,6 +23,8 @@ pub const START: f64 = 1_795_227_100.0;
 pub struct Node {
     /// Label, minor, joules and load (not a number: not read).
     pub gpus: Vec<(&'static str, &'static str, f64, f64)>,
+    /// Their serial numbers, in the same order, as far as they are known: dies of one module have the same one.
+    pub serials: Vec<&'static str>,
     /// Its driver has not come back with any of them.
     pub gpus_are_late: bool,
     pub jobs: Vec<Job>,
@@ -58,6 +60,7 @@ impl Default for Node {
     fn default() -> Self {
         Self {
             gpus: vec![("GPU-0", "0", 1000.0, 0.5), ("GPU-1", "1", 2000.0, 1.0)],
+            serials: Vec::new(),
             gpus_are_late: false,
             jobs: Vec::new(),
             presence: Presence::Open,
@@ -125,8 +128,9 @@ impl Node {
 
     fn devices(&self) -> (DeviceState, Vec<DeviceState>) {
         let gpus = sample::device("gpus", |b: &mut Block| {
-            for (gpu, minor, joules, load) in &self.gpus {
-                b.info(&gpu::INFO, &[gpu, "", "", "", "", minor, "", "", "", "", ""]);
+            for (at, (gpu, minor, joules, load)) in self.gpus.iter().enumerate() {
+                let serial = self.serials.get(at).copied().unwrap_or_default();
+                b.info(&gpu::INFO, &[gpu, "", "", "", "", minor, serial, "", "", "", ""]);
                 let known = |v: f64| if v.is_nan() { Value::Absent } else { Value::F64(v) };
                 b.push(&gpu::ENERGY, &[gpu], known(*joules));
                 b.push(&gpu::UTILIZATION, &[gpu], known(*load));

@@ -25,7 +25,7 @@ metrics! {
         "Maximum operating temperature of GPU memory in degrees Celsius.";
     TEMPERATURE_MARGIN "gpu_temperature_margin_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetMarginTemperature",
         [gauge("DCGM_FI_DEV_GPU_TEMP_LIMIT").same()]
-        "Temperature margin of a GPU below its slowdown threshold, in degrees Celsius.";
+        "Temperature margin of a GPU below its maximum operating temperature, in degrees Celsius; slowdown begins at about -2.";
     FAN_SPEED "gpu_fan_speed_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetFanSpeed",
         [gauge("DCGM_FI_DEV_FAN_SPEED").percent()]
         "Requested speed of a GPU's fan relative to its maximum.";
@@ -41,13 +41,13 @@ metrics! {
     POWER_LIMIT_REQUESTED "gpu_power_limit_requested_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_REQUESTED_LIMIT, nvmlDeviceGetPowerManagementLimit",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT").same()]
         "Power limit of a GPU requested by the administrator, in watts.";
-    POWER_LIMIT_DEFAULT "gpu_power_limit_default_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_DEFAULT_LIMIT, nvmlDeviceGetPowerManagementDefaultLimit; hwmon power1_cap_default",
+    POWER_LIMIT_DEFAULT "gpu_power_limit_default_watts" Gauge Watts Detail GPU, "nvmlDeviceGetPowerManagementDefaultLimit; hwmon power1_cap_default",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT_DEF").same()]
         "Default power limit of a GPU in watts.";
-    POWER_LIMIT_MIN "gpu_power_limit_min_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_MIN_LIMIT, nvmlDeviceGetPowerManagementLimitConstraints; hwmon power1_cap_min",
+    POWER_LIMIT_MIN "gpu_power_limit_min_watts" Gauge Watts Detail GPU, "nvmlDeviceGetPowerManagementLimitConstraints; hwmon power1_cap_min",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT_MIN").same()]
         "Minimum settable power limit of a GPU in watts.";
-    POWER_LIMIT_MAX "gpu_power_limit_max_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_MAX_LIMIT, nvmlDeviceGetPowerManagementLimitConstraints; hwmon power1_cap_max",
+    POWER_LIMIT_MAX "gpu_power_limit_max_watts" Gauge Watts Detail GPU, "nvmlDeviceGetPowerManagementLimitConstraints; hwmon power1_cap_max",
         [gauge("DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX").same()]
         "Maximum settable power limit of a GPU in watts.";
     ENERGY "gpu_energy_joules_total" Counter Joules Core GPU, "NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION (mJ); gpu_metrics energy_accumulator (2^-16 J)",

@@ -36,5 +36,5 @@ metrics! {
             errors("DCGM_FI_DEV_C2C_LINK_ERROR_REPLAY", &[("link", "0"), ("kind", "replay")]),
             errors("DCGM_FI_DEV_C2C_LINK_ERROR_REPLAY_B2B", &[("link", "0"), ("kind", "replay_back_to_back")]),
         ]
-        "Errors of an NVLink-C2C link: interrupt, replay, replay_back_to_back.";
+        "Errors of an NVLink-C2C link: interrupt (CRC errors), replay, replay_back_to_back.";
 }

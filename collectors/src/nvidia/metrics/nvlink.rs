@@ -89,7 +89,7 @@ metrics! {
         "FEC codewords of all NVLinks of a GPU by number of corrected symbols.";
     NVLINK_LINK_UP "gpu_nvlink_link_up" Gauge None Detail LINK, "NVML_FI_DEV_NVLINK_GET_STATE, nvmlDeviceGetNvLinkState", []
         "State of an NVLink: 1 up, 0 down.";
-    NVLINK_LINK_SPEED "gpu_nvlink_link_speed_bytes_per_second" Gauge BytesPerSecond Detail LINK, "NVML_FI_DEV_NVLINK_GET_SPEED (MB/s), NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON", []
+    NVLINK_LINK_SPEED "gpu_nvlink_link_speed_bytes_per_second" Gauge BytesPerSecond Detail LINK, "NVML_FI_DEV_NVLINK_GET_SPEED, NVML_FI_DEV_NVLINK_SPEED_MBPS_Ln (MB/s)", []
         "Bandwidth of an NVLink in one direction, in bytes per second.";
     NVLINK_LINK_INFO "gpu_nvlink_link_info" Info None Detail &["gpu", "link", "version", "remote_kind", "remote_pci"],
         "nvmlDeviceGetNvLink{Version,RemoteDeviceType,RemotePciInfo_v2}", []
@@ -100,9 +100,9 @@ metrics! {
         "Bytes received over an NVLink.";
     NVLINK_LINK_ERRORS "gpu_nvlink_link_errors_total" Counter None Detail LINK_KIND,
         "NVML_FI_DEV_NVLINK_*_ERROR_COUNT_Ln, NVML_FI_DEV_NVLINK_ERROR_DL_*, NVML_FI_DEV_NVLINK_COUNT_*", []
-        "Errors of an NVLink, by the kinds of gpu_nvlink_errors_total.";
-    NVLINK_LINK_BER "gpu_nvlink_link_bit_error_ratio" Gauge Ratio Detail LINK_KIND, "NVML_FI_DEV_NVLINK_COUNT_{RAW,EFFECTIVE,SYMBOL}_BER", []
-        "Bit error ratio (BER) of an NVLink: raw, effective (after FEC) or symbol.";
+        "Errors of an NVLink, by the kinds of gpu_nvlink_errors_total except ecc_data.";
+    NVLINK_LINK_BER "gpu_nvlink_link_bit_error_ratio" Gauge Ratio Detail LINK_KIND, "NVML_FI_DEV_NVLINK_COUNT_{EFFECTIVE,SYMBOL}_BER", []
+        "Bit error ratio (BER) of an NVLink: effective (after FEC) or symbol.";
     NVLINK_LINK_FEC "gpu_nvlink_link_fec_codewords_total" Counter None Debug &["gpu", "link", "errors"], "NVML_FI_DEV_NVLINK_COUNT_FEC_HISTORY_*", []
         "FEC codewords of an NVLink by number of corrected symbols.";
 }

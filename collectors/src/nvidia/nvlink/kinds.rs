@@ -91,6 +91,14 @@ const fn either(first: LinkValue, second: LinkValue) -> LinkValue {
 
 const STATE: LinkValue = scoped(165, LinkValueUse::State, "state", ONE);
 const SPEED: LinkValue = scoped(164, LinkValueUse::Speed, "speed", MB);
+/// The speed by link with drivers before R525.
+const OLD_SPEED: LinkValue = LinkValue {
+    field: LinkField {
+        scale: MB,
+        ..numbered(84, 132, "speed").field
+    },
+    ..SPEED
+};
 const TRANSMITTED: LinkValue = scoped(138, LinkValueUse::Transmitted, "transmitted", KIB);
 const RECEIVED: LinkValue = scoped(139, LinkValueUse::Received, "received", KIB);
 
@@ -98,12 +106,8 @@ const RECEIVED: LinkValue = scoped(139, LinkValueUse::Received, "received", KIB)
 const TRANSMITTED_BYTES: LinkValue = scoped(202, LinkValueUse::Transmitted, "transmitted", ONE);
 const RECEIVED_BYTES: LinkValue = scoped(204, LinkValueUse::Received, "received", ONE);
 
-/// NVLink 1 to 3.
-const FLITS: [LinkValue; 3] = [
-    numbered(32, 96, "crc_flit"),
-    numbered(39, 102, "crc_data"),
-    numbered(148, 154, "ecc_data"),
-];
+/// NVLink 1 to 3. 148 to 159, ECC errors of data, are of the one lane of the link that is their scope (nvml.h): only their total is read.
+const FLITS: [LinkValue; 2] = [numbered(32, 96, "crc_flit"), numbered(39, 102, "crc_data")];
 const REPLAY: LinkValue = numbered(46, 108, "replay");
 const RECOVERY: LinkValue = numbered(53, 114, "recovery");
 
@@ -113,7 +117,7 @@ const DATA_LINK_REPLAY: LinkValue = counted(161, "replay");
 const DATA_LINK_RECOVERY: LinkValue = counted(162, "recovery");
 
 /// NVLink 5 and newer.
-const COUNTS: [LinkValue; 15] = [
+const COUNTS: [LinkValue; 14] = [
     counted(208, "receive"),
     counted(206, "malformed_packet"),
     counted(207, "buffer_overrun"),
@@ -126,7 +130,6 @@ const COUNTS: [LinkValue; 15] = [
     counted(215, "recovery_attempted"),
     counted(213, "recovery_succeeded"),
     counted(214, "recovery_failed"),
-    scoped(218, LinkValueUse::BitErrors, "raw", ONE),
     scoped(220, LinkValueUse::BitErrors, "effective", ONE),
     scoped(222, LinkValueUse::BitErrors, "symbol", ONE),
 ];
@@ -138,7 +141,7 @@ pub(super) const CODEWORDS: [&str; 16] = [
 
 /// The queried values of each link.
 pub(super) fn kinds(generation: Generation) -> Vec<LinkValue> {
-    let mut kinds = vec![STATE, SPEED];
+    let mut kinds = vec![STATE, either(SPEED, OLD_SPEED)];
     if generation.has_counts() {
         kinds.push(either(TRANSMITTED, TRANSMITTED_BYTES));
         kinds.push(either(RECEIVED, RECEIVED_BYTES));
@@ -284,6 +287,31 @@ mod tests {
         assert_eq!(field(12), u32::MAX);
         let dl = DATA_LINK_CRC.wanted(17).0;
         assert_eq!((dl.field, dl.scope), (163, 17));
+    }
+
+    /// Drivers before R525 do not offer field 164.
+    #[test]
+    fn the_speed_of_a_link_has_a_number_of_its_own_with_older_drivers() {
+        let speed = kinds(Generation::UpToThree)[1];
+        let instead = |link| speed.wanted(link).1.map(|w| (w.field, w.scope));
+        assert_eq!(instead(0), Some((84, 0)));
+        assert_eq!(instead(7), Some((133, 0)));
+        let old = speed.answer(Err(Code::NOT_SUPPORTED), Some(Ok(FieldValue::Unsigned(25_781))));
+        assert_eq!(old, Ok(Value::U64(25_781_000_000)));
+    }
+
+    /// 148 to 159: the scope is one lane of several. 218: "Deprecated, do not use".
+    #[test]
+    fn no_field_is_asked_that_is_of_one_lane_or_deprecated() {
+        for generation in ALL {
+            for kind in kinds(generation) {
+                let field = kind.wanted(0).0.field;
+                assert!(
+                    !(148..=159).contains(&field) && field != 218,
+                    "{generation:?}: {field}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -331,3 +331,32 @@ fn the_newest_architecture_and_version_of_nvlink_have_names() {
         Some("6.0")
     );
 }
+
+/// dcgm-exporter: `fmt.Sprintf("nvidia%d", mi.DeviceInfo.GPU)`.
+#[test]
+fn the_device_of_dcgms_page_is_the_index_and_its_profile_that_of_the_gpu_instance() {
+    let text = fs::read_to_string(scenario("a100-mig")).unwrap();
+    let other = text
+        .replace("minor = 0\n", "minor = 3\n")
+        .replace("40GB MIG 3g.20gb", "40GB MIG 1c.3g.20gb");
+    assert_ne!(text, other);
+    let mut node = Node::with(&other);
+    let start = format!("{} ", m::DCGM_INFO.name);
+    let seen = node.read_until("an instance", |seen| {
+        seen.keys()
+            .any(|k| k.starts_with(&start) && k.contains("|3g.20gb|"))
+    });
+    let labels = |k: &String| {
+        k.strip_prefix(&start)
+            .map(|l| l.split('|').map(str::to_owned).collect())
+    };
+    for labels in seen.keys().filter_map(labels) {
+        let labels: Vec<String> = labels;
+        assert_eq!(labels[4], format!("nvidia{}", labels[2]));
+        assert!(!labels[6].contains("c."), "{labels:?}");
+    }
+    assert!(
+        seen.keys()
+            .any(|k| k.starts_with(m::INSTANCE_INFO.name) && k.contains("|1c.3g.20gb|"))
+    );
+}
