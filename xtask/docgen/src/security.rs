@@ -37,7 +37,7 @@ const LIMITS: &str = "
   pointers) and the device programs of every cgroup, besides what all users can read and the hooks' records. Worker and helpers end
   together.
 * `bpf` has CAP_NET_ADMIN for Linux before 6.9, where CAP_SYS_ADMIN does not imply it for a cgroup's list of programs. Its filter permits
-  no socket and no ioctl(2), so it changes no setting of the network. The parent must have the capability too, to give it.
+  no socket and no ioctl(2) of a network device, so it changes no setting of the network. The parent must have the capability too, to give it.
 * A worker without a capability can be traced by processes with its uid, which are its own: only then does the kernel show it the system
   calls of its threads that hang. The worker `nvidia` leaves no core dump, in no file and no pipe (`RLIMIT_CORE` is 1).
 * `nvme` takes the number of a controller and returns the 512 bytes of its SMART log. It sends one fixed admin command (Get Log Page)

@@ -60,7 +60,7 @@ fn is_blocked(domain: &Domain, task: &Task) -> bool {
     let reads = task.call.strip_prefix("read ");
     let in_file = reads.is_some_and(|file| !file.starts_with("/sys/") && !file.starts_with("/proc/"));
     // Every ioctl, every netlink request and, for RoCE, a read of `state` or `rate` may take that lock, and each may wait for
-    // memory: without a visible wait channel (x86_64 before Linux 5.16) nothing tells them from a port that does not answer.
+    // memory: without a visible wait channel (x86_64 before Linux 5.16) they look like a port that does not answer.
     let hidden = task.wchan.is_empty() && !in_file;
     let of_others = hidden || LOCKS.iter().any(|place| task.wchan.starts_with(place));
     let elsewhere = blocked::waits_for_storage(task) && !in_file;
