@@ -220,6 +220,8 @@ fn view() -> View {
             held: None,
             guard: None,
         },
+        comment: None,
+        node: None,
         would_drain: Vec::new(),
         drains: Vec::new(),
         undrains: 0,
