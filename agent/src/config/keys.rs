@@ -311,7 +311,7 @@ collectors::keys! {
 }
 
 /// `[health.expect]`.
-/// The devices and ports that no check judges. What is never read could not end what was found before.
+/// The devices and ports that no check judges. No reading of a port that is never read could end its findings.
 fn not_judged(set: &Settings) -> Result<Vec<rdma::Pattern>, Error> {
     let mut names: Vec<rdma::Pattern> = set.get(&RDMA_EXCLUDE)?;
     names.append(&mut rdma::excluded(set)?);
