@@ -77,7 +77,7 @@ metrics! {
         [gauge("DCGM_FI_DEV_THRESHOLD_SRM").same()]
         "State of the vendor's threshold for uncorrected SRAM ECC errors of a GPU: 1 exceeded, 0 not exceeded.";
     ECC_SRAM_LACKING "gpu_ecc_sram_status_lacking" Gauge None Private GPU, "symbols of libnvidia-ml.so", []
-        "1 for a GPU whose driver has no function for the SRAM error status.";
+        "Whether the driver of a GPU lacks the function for the SRAM error status, 1 or absent.";
     REMAPPED_ROWS "gpu_remapped_rows_total" Counter None Core KIND, "NVML_FI_DEV_REMAPPED_{COR,UNC}",
         [
             counter("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS").only(&[("kind", "corrected")]).same(),
