@@ -102,9 +102,16 @@ impl Book {
 
     /// Whether an open incident has the condition as a finding that requires no act.
     pub(super) fn is_open_without_drain(&self, key: &str) -> bool {
-        let observed =
-            |seen: &Seen| !seen.drains && seen.resolved.is_none() && seen.key.as_deref() == Some(key);
-        self.open().any(|incident| incident.findings.iter().any(observed))
+        let of = self.open().flat_map(|incident| &incident.findings);
+        let mut of = of.filter(|seen| seen.resolved.is_none() && seen.key.as_deref() == Some(key));
+        // One with another text may require it by now.
+        of.next().is_some_and(|seen| !seen.drains) && of.all(|seen| !seen.drains)
+    }
+
+    /// Whether an open incident, whose drain no operator has lifted, has the finding.
+    pub(super) fn stands(&self, finding: &Finding) -> bool {
+        let has = |i: &Incident| i.lift.is_none() && i.subject == finding.subject && i.has_open(finding);
+        self.open().any(has)
     }
 
     /// The incidents that are not closed, also those whose drain an operator lifted.
@@ -164,7 +171,10 @@ impl Book {
         };
         let same = |i: &Incident| i.subject == finding.subject && kin(i);
         let find = |wanted: &dyn Fn(&Incident) -> bool| self.incidents.iter().position(wanted);
+        let stands = |i: &Incident| finding.key.as_ref().is_some_and(|key| i.has_key(key));
         find(&|i| open(i) && same(i) && i.has(finding))
+            // The same condition, with another text by now.
+            .or_else(|| find(&|i| open(i) && same(i) && stands(i)))
             .or_else(|| find(&|i| open(i) && same(i) && i.settling(frame.at.boot, frame.at.now_ms)))
             .or_else(|| {
                 // A GPU that a reboot brings back. A hot one, for example, is not the one that is missing.
@@ -399,6 +409,8 @@ fn is_healthy(incident: &Incident, seat: Option<&PciAddress>, seen: &Seen, host:
     match incident.subject.kind {
         SubjectKind::Gpu => match host.place(seat?) {
             Place::Present(false) if seen.clears.contains(&Clear::GpuPresent) => None,
+            // Neither the driver nor a library can show that it works.
+            Place::Present(_) if host.has_other_driver(seat?) => None,
             Place::Present(_) => Some(true),
             Place::Silent | Place::Gone => Some(false),
             Place::Reassigned | Place::Unknown => None,

@@ -485,7 +485,7 @@ impl Drain {
         self.in_maintenance = in_maintenance;
         self.may_in_maintenance = want.in_maintenance;
         self.is_device = want.is_device;
-        self.is_for(&want.incident);
+        self.is_for(&want.incident, now);
         self.reason = Some(want.reason.as_str().to_owned());
         self.reason_at = None;
         self.taken = false;
@@ -500,9 +500,9 @@ impl Drain {
     }
 
     /// The incident of the next attempt: that of another one has waited for another time.
-    fn is_for(&mut self, incident: &IncidentId) {
+    fn is_for(&mut self, incident: &IncidentId, now: Now) {
         if self.incident.as_ref().is_some_and(|before| before != incident) {
-            self.since = None;
+            self.since = Some(now.wall);
         }
         self.incident = Some(incident.clone());
     }

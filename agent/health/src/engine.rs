@@ -278,6 +278,10 @@ impl Engine {
                 Said::Found(finding) => {
                     self.find(finding);
                 }
+                Said::Again(finding) => {
+                    let is_new = !self.book.stands(&finding);
+                    self.take_in(finding, is_new);
+                }
                 Said::FoundOld(finding) => {
                     let when = std::mem::replace(&mut self.when, When::Long);
                     self.find(finding);
@@ -312,7 +316,12 @@ impl Engine {
     }
 
     /// Takes a finding into the book. Returns whether the book had room for it.
-    fn find(&mut self, mut finding: Finding) -> bool {
+    fn find(&mut self, finding: Finding) -> bool {
+        self.take_in(finding, true)
+    }
+
+    /// The same. One that is not new is only counted: it stands, and must not hold back the lift of another drain.
+    fn take_in(&mut self, mut finding: Finding, is_new: bool) -> bool {
         // A check that only observes must not hold the drain of another finding.
         finding.drains &= !self.policy.only_observes(&finding.check);
         if finding.jobs.is_empty() {
@@ -332,11 +341,13 @@ impl Engine {
                 return false;
             }
         }
-        if is_evidence && self.when != When::Long {
-            self.state.drain.evidence(self.now.boottime);
+        if is_new {
+            if is_evidence && self.when != When::Long {
+                self.state.drain.evidence(self.now.boottime);
+            }
+            // Also a finding that does not drain: the fault goes on.
+            self.quiet.broken(self.now.boottime);
         }
-        // Also a finding that does not drain: the fault goes on.
-        self.quiet.broken(self.now.boottime);
         true
     }
 

@@ -344,6 +344,12 @@ impl Incident {
         self.findings.iter().any(|s| s.is(finding))
     }
 
+    /// Whether it has this finding, and nothing has ended it.
+    pub(super) fn has_open(&self, finding: &Finding) -> bool {
+        let mut all = self.findings.iter();
+        all.any(|seen| seen.resolved.is_none() && seen.is(finding))
+    }
+
     /// Whether a finding repeats one of its findings without changing it.
     pub(super) fn is_repeated_by(&self, finding: &Finding, boot: &BootId) -> bool {
         let same = |s: &Seen| {

@@ -87,7 +87,9 @@ pub fn without_act(check: &str, could: Mode) -> String {
         format!("health.checks.{}", known.id)
     };
     if could > Mode::Observe {
-        format!("shown and counted; {key} is set, but applies to later findings only, and to no shared fault")
+        format!(
+            "shown and counted; {key} is set: it acts with the next readings that show the fault, and never for one of several nodes"
+        )
     } else {
         format!("shown and counted; changes the node only if {key} is set")
     }

@@ -310,7 +310,6 @@ collectors::keys! {
         "Copy the record of nodewarden's drain into the node's Extra, for nodes that lose their state directory.";
 }
 
-/// `[health.expect]`.
 /// The devices and ports that no check judges. No reading of a port that is never read could end its findings.
 fn not_judged(set: &Settings) -> Result<Vec<rdma::Pattern>, Error> {
     let mut names: Vec<rdma::Pattern> = set.get(&RDMA_EXCLUDE)?;
@@ -318,6 +317,7 @@ fn not_judged(set: &Settings) -> Result<Vec<rdma::Pattern>, Error> {
     Ok(names)
 }
 
+/// `[health.expect]`.
 fn expect(set: &Settings) -> Result<health::settings::Expect, Error> {
     let memory: Option<String> = set.find(&EXPECT_MEMORY)?;
     let modules: Vec<String> = set.get(&EXPECT_MODULES)?;

@@ -311,7 +311,7 @@ impl Watch for State {
 
     fn after(&mut self, _judge: &Judge<'_>) -> Vec<Said> {
         let again = std::mem::take(&mut self.again);
-        again.into_iter().map(Said::Found).collect()
+        again.into_iter().map(Said::Again).collect()
     }
 
     fn rebooted(&mut self) {

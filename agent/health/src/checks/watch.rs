@@ -55,6 +55,8 @@ impl Heard<'_> {
 pub enum Said {
     /// A finding.
     Found(Finding),
+    /// Further occurrences of a finding.
+    Again(Finding),
     /// A finding from a time at which the job on the device is unknown.
     FoundOld(Finding),
     /// The driver reports that a GPU needs no action any more.

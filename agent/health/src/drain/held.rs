@@ -11,7 +11,7 @@ const MOST: usize = 64;
 impl Drain {
     /// A person paused this node.
     pub(super) fn hold(&mut self, want: &Want, why: &str, now: Now) {
-        self.is_for(&want.incident);
+        self.is_for(&want.incident, now);
         self.reason = Some(want.reason.as_str().to_owned());
         self.held = Some(HeldBy::Pause);
         self.to(State::Held, why, now);

@@ -242,6 +242,12 @@ impl Host {
         self.gpus.get(address).map(|gpu| gpu.driver.as_str())
     }
 
+    /// Whether a driver has the GPU that neither serves nor assigns it (nouveau, nova_core).
+    pub(crate) fn has_other_driver(&self, address: &PciAddress) -> bool {
+        let gpu = self.gpus.get(address);
+        gpu.is_some_and(|gpu| !gpu.driver.is_empty() && gpu.served_by().is_empty())
+    }
+
     /// Physical GPUs bound to this driver (empty: to none that serves or assigns them) that do not fail to respond.
     pub fn gpus_of<'a>(&'a self, driver: &'a str) -> impl Iterator<Item = &'a PciAddress> {
         let is_there =

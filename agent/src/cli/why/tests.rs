@@ -355,7 +355,7 @@ fn a_lifted_incident_and_a_set_check_are_said_as_they_are() {
     (i.state, i.check) = ("open".to_owned(), "kernel-crash".to_owned());
     let text = show(&i, &view, &caller(), NOW, &PLAIN);
     assert!(
-        text.contains("health.checks.kernel-crash is set, but applies"),
+        text.contains("health.checks.kernel-crash is set: it acts with the next readings"),
         "{text}"
     );
 }

@@ -1,4 +1,4 @@
-//! Helpers: processes with one right each, for a worker that parses what users write and so must have none.
+//! Helpers: processes with one or two rights each, for a worker that parses what users write and so must have none.
 //!
 //! A request has 32 bytes and, of a cgroup, its open folder; a reply is an error number with raw bytes or a descriptor. A
 //! helper opens only files of a fixed list and makes only listed calls.

@@ -65,6 +65,24 @@ fn a_row_that_is_raised_to_drain_acts_on_a_fault_that_stands() {
     assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 1));
 }
 
+/// The finding of before has another text, and stays: each tick found the new one again.
+#[test]
+fn a_raised_row_whose_line_changes_is_found_once_more_only() {
+    let mut sim = node(Mode::Drain, &[row("disk", Mode::Observe)]);
+    for _ in 0..3 {
+        ends(&mut sim, Unhealthy);
+    }
+    sim.config.commands = vec![row("disk", Mode::Drain)];
+    sim.reload();
+    ends_with(&mut sim, 0, Unhealthy, "disk /scratch: 99% used");
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 1));
+    let seen = |sim: &Sim| sim.engine.view().incidents[0].findings.clone();
+    let before = format!("{:?}", seen(&sim));
+    assert_eq!(seen(&sim).len(), 2);
+    sim.pass(60);
+    assert_eq!(format!("{:?}", seen(&sim)), before);
+}
+
 #[test]
 fn two_bad_results_in_a_row_are_a_finding_and_two_good_ones_end_it() {
     let mut sim = node(Mode::Drain, &[row("disk", Mode::Observe)]);

@@ -1,6 +1,6 @@
 //! Checks of lines in the kernel log.
 
-use collectors::event::{EventBody, KernelLine, Sxid};
+use collectors::event::{EventBody, KernelLine, Recovery, Sxid};
 use collectors::kernel_log::lines::{Meaning, row, rows};
 use collectors::{Subject, SubjectKind};
 
@@ -237,7 +237,7 @@ fn what_is_only_observed_holds_no_drain_of_another() {
     sim.event(line("aer-fatal", GPU));
     sim.pass(60);
     assert_eq!((sim.slurm.drains, sim.incidents().len()), (1, 1));
-    sim.verdict_154(collectors::event::Recovery::None);
+    sim.verdict_154(Recovery::None);
     sim.pass(60);
     assert!(!sim.slurm.is_drained());
     let open = sim.engine.view().incidents;
@@ -321,6 +321,22 @@ fn a_person_who_lifts_the_drain_of_a_line_twice_is_obeyed_until_the_next_line() 
     sim.event(line("oom", ""));
     sim.pass(60);
     assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (3, true));
+}
+
+#[test]
+fn further_lines_of_a_fault_do_not_hold_back_the_lift_of_another() {
+    let mut sim = Sim::holding();
+    sim.xid(119);
+    for _ in 0..20 {
+        sim.event(line("disk-medium", "sda"));
+        sim.pass(30);
+    }
+    sim.verdict_154(Recovery::None);
+    for _ in 0..10 {
+        sim.event(line("disk-medium", "sda"));
+        sim.pass(30);
+    }
+    assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (1, false));
 }
 
 /// The runbooks show the last line with its time.

@@ -24,6 +24,23 @@ fn nothing_is_written_while_the_node_is_paused_and_the_drain_comes_when_a_person
 }
 
 #[test]
+fn a_held_drain_has_a_time_also_after_its_first_incident_ended() {
+    let mut sim = paused();
+    sim.xid(119);
+    sim.host.edac = Some(1);
+    sim.pass(600);
+    let first = sim.engine.view().drain.incident.unwrap();
+    sim.order(OrderVerb::Clear, &first).unwrap();
+    sim.pass(60);
+    let drain = sim.engine.view().drain;
+    assert_eq!(drain.state, "held");
+    assert!(
+        drain.since.is_some() && drain.incident != Some(first),
+        "{drain:?}"
+    );
+}
+
+#[test]
 fn a_pause_ends_by_itself_also_over_a_restart() {
     let mut sim = paused();
     sim.xid(119);

@@ -159,6 +159,23 @@ fn a_gpu_of_this_node_that_moved_to_the_address_of_another_ends_nothing_of_it() 
     }
 }
 
+/// After an upgrade of the kernel without the driver's module.
+#[test]
+fn a_gpu_that_another_driver_of_the_kernel_took_at_a_reboot_is_not_shown_to_be_repaired() {
+    let mut sim = node(Mode::Drain, vec![at(NAME, GPU)]);
+    sim.xid(119);
+    let served = std::mem::take(&mut sim.host.driven);
+    sim.set_gpu(GPU, "nouveau", Some(true));
+    sim.reboot();
+    sim.pass(300);
+    assert!(sim.says("xid119", false) && sim.slurm.is_drained());
+    sim.host.driven = served;
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    sim.reboot();
+    sim.pass(300);
+    assert!(sim.says("xid119", true), "{:?}", sim.incidents());
+}
+
 #[test]
 fn a_gpu_that_a_reboot_brought_back_at_another_address_is_back() {
     for code in [79, 119] {
