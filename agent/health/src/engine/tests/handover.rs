@@ -46,14 +46,20 @@ fn stays_drained(sim: &mut Sim, first: &str, next: &str) {
     assert_eq!(sim.slurm.drains, 1);
 }
 
-/// The firmware of an adapter hangs; the reload of its driver fails.
-#[test]
-fn a_port_that_cannot_be_read_and_goes_stays_drained() {
-    let mut sim = node(&["rdma-port-unreadable", "rdma-missing"]);
+/// A node whose site lets these checks drain, drained for a port that cannot be read.
+fn drained_for_a_port(checks: &[&str]) -> Sim {
+    let mut sim = node(checks);
     let port = &mut sim.host.ports[3];
     (port.state, port.physical, port.rate, port.error) = (None, None, None, Some("io"));
     sim.pass(1200);
     assert!(sim.slurm.is_drained());
+    sim
+}
+
+/// The firmware of an adapter hangs; the reload of its driver fails.
+#[test]
+fn a_port_that_cannot_be_read_and_goes_stays_drained() {
+    let mut sim = drained_for_a_port(&["rdma-port-unreadable", "rdma-missing"]);
     sim.host.ports.remove(3);
     sim.host.networks[3].2 = Some(false);
     stays_drained(&mut sim, "cannot be read: io", "mlx5_core has no RDMA device");
@@ -62,11 +68,7 @@ fn a_port_that_cannot_be_read_and_goes_stays_drained() {
 /// udev names the device again while it cannot be read.
 #[test]
 fn a_port_that_cannot_be_read_and_is_renamed_stays_drained() {
-    let mut sim = node(&["rdma-port-unreadable"]);
-    let port = &mut sim.host.ports[3];
-    (port.state, port.physical, port.rate, port.error) = (None, None, None, Some("io"));
-    sim.pass(1200);
-    assert!(sim.slurm.is_drained());
+    let mut sim = drained_for_a_port(&["rdma-port-unreadable"]);
     sim.host.ports[3].device = "rocep19s0".to_owned();
     stays_drained(&mut sim, "cannot be read: io", "cannot be read: io");
 }
@@ -127,11 +129,7 @@ fn bad_readings_that_end_do_not_hold_the_lift() {
 /// A check that does not drain holds no lift.
 #[test]
 fn what_only_comments_does_not_hold_the_lift() {
-    let mut sim = node(&["rdma-port-unreadable"]);
-    let port = &mut sim.host.ports[3];
-    (port.state, port.physical, port.rate, port.error) = (None, None, None, Some("io"));
-    sim.pass(1200);
-    assert!(sim.slurm.is_drained());
+    let mut sim = drained_for_a_port(&["rdma-port-unreadable"]);
     sim.host.ports.remove(3);
     sim.host.networks[3].2 = Some(false);
     sim.pass(300);
