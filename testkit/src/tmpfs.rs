@@ -5,7 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+use crate::wait::{self, PATIENCE};
 
 /// A mounted tmpfs. Dropping it unmounts.
 #[derive(Debug)]
@@ -50,11 +53,17 @@ impl Tmpfs {
         fs::remove_file(self.ballast()).context("remove the ballast")
     }
 
-    /// Makes it read-only, or writable again.
+    /// Makes it read-only, or writable again. The kernel refuses the former (EBUSY) while a file is open for writing: a
+    /// child that another thread has just forked has our open files until its exec, so it is asked again.
     pub fn read_only(&self, on: bool) -> Result<()> {
         let mut flags = MsFlags::MS_REMOUNT;
         flags.set(MsFlags::MS_RDONLY, on);
-        mount(None::<&str>, &self.dir, None::<&str>, flags, None::<&str>).context("remount tmpfs")
+        wait::until("remount tmpfs", PATIENCE, || {
+            match mount(None::<&str>, &self.dir, None::<&str>, flags, None::<&str>) {
+                Err(Errno::EBUSY) => Ok(None),
+                other => other.map(Some).context("remount tmpfs"),
+            }
+        })
     }
 }
 
@@ -66,7 +75,34 @@ impl Drop for Tmpfs {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn it_becomes_read_only_while_other_threads_start_processes() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs_ = Tmpfs::mount(dir.path(), 64 * 1024).unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        Command::new("true").status().unwrap();
+                    }
+                });
+            }
+            let turns = (0..300).try_for_each(|_| {
+                fs::write(dir.path().join("f"), b"x")?;
+                fs_.read_only(true)?;
+                fs_.read_only(false)
+            });
+            is_over.store(true, Ordering::Relaxed);
+            turns.unwrap();
+        });
+    }
 
     #[test]
     fn it_is_full_until_it_is_emptied() {
