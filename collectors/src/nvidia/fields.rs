@@ -22,17 +22,20 @@ pub(super) struct Fields {
     links: Links,
 }
 
-/// The ids of the fields that were renumbered in driver 580.82 (CUDA 13.0 Update 1): 251 to 255 became 269 to 273.
-/// <https://docs.nvidia.com/deploy/nvml-api/known-issues.html>
+/// The id of a field of `nvml.h` 575 in another driver. Driver 575 put five fields before power smoothing, which had begun
+/// at 251 in 570; 580.82 (CUDA 13.0 Update 1) moved them behind it: 251 to 255 became 269 to 273.
+/// <https://docs.nvidia.com/deploy/nvml-api/known-issues.html>, `nvml.h` of 570.86, 575.51, 580.65 and 580.82
 fn number(field: u32, driver: &str) -> u32 {
     let mut parts = driver.split('.').map(|p| p.parse::<u32>().ok());
     let (major, minor) = (parts.next().flatten(), parts.next().flatten());
-    let renumbered = (major, minor) >= (Some(580), Some(82));
+    let is_before = major < Some(575);
+    let is_after = (major, minor) >= (Some(580), Some(82));
     match field {
-        // Either numbering may be wrong: drivers reject an id that none defines.
+        // Any numbering may be wrong: drivers reject an id that none defines.
         251..=273 if major.is_none() => u32::MAX,
-        251..=255 if renumbered => field + 18,
-        256..=273 if renumbered => field - 5,
+        251..=255 if is_before => u32::MAX,
+        251..=255 if is_after => field + 18,
+        256..=273 if is_before || is_after => field - 5,
         _ => field,
     }
 }
@@ -173,9 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_have_other_numbers_from_driver_580_82_on() {
+    fn fields_have_other_numbers_before_driver_575_and_from_580_82_on() {
         for (driver, clock_event, smoothing) in [
-            ("535.230.02", 251, 256),
+            ("535.230.02", u32::MAX, 251),
+            ("570.86.15", u32::MAX, 251),
+            ("570.211.01", u32::MAX, 251),
+            ("575.51.03", 251, 256),
             ("580.65.06", 251, 256),
             ("580.82", 269, 251),
             ("580.82.07", 269, 251),

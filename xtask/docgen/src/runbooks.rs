@@ -21,7 +21,7 @@ const TAIL: &str = r#"
 For each of them:
 
 ```sh
-sinfo -R                           # reasons, from any node
+sinfo -R -o '%N %H %E'             # whole reasons, from any node
 nodewarden status                  # on the node: open incidents, nodewarden's drain
 nodewarden why                     # evidence, actions with their times, the condition that clears it
 nodewarden ack ID --reason TEXT    # acknowledge the incident; changes nothing else
