@@ -129,13 +129,15 @@ pub(crate) fn current(card: &Path) -> PciLinkRate {
 }
 
 /// The maximum that both ends support. A card in a slot with fewer lanes is not degraded. Unknown, if the port above does not
-/// report its own.
+/// report its own, or is not shown: a virtual machine has the card on a root bus, `pci0000:00`, and its slot may be x8.
 pub(crate) fn max(card: &Path) -> PciLinkRate {
     let own = rate(card, "max");
-    // A root bus is below a host bridge, which is no function.
-    let is_function = |port: &&Path| name(port).is_some_and(is_address);
-    let Some(port) = card.parent().filter(is_function) else {
-        return own;
+    let above = card.parent().and_then(|port| Some((port, name(port)?)));
+    let port = match above {
+        Some((port, name)) if is_address(name) => port,
+        Some((_, name)) if name.starts_with("pci") => return PciLinkRate::default(),
+        // A copied tree without the links of sysfs.
+        _ => return own,
     };
     let port = rate(port, "max");
     let lower = |a: Option<u64>, b: Option<u64>| Some(a?.min(b?));
@@ -220,6 +222,43 @@ mod tests {
             "99999 GT/s",
         ] {
             assert_eq!(speed(text), None, "{text:?}");
+        }
+    }
+
+    /// A folder below `bus` with files of a link of 16 lanes at 32 GT/s, below a port of 8 lanes at 16 GT/s.
+    fn card(root: &Path, bus: &str, has_port: bool) -> PathBuf {
+        let mut folder = root.join(bus);
+        if has_port {
+            folder.push("0000:00:01.0");
+            link_files(&folder, "16.0 GT/s PCIe", "8");
+        }
+        folder.push("0000:18:00.0");
+        link_files(&folder, "32.0 GT/s PCIe", "16");
+        folder
+    }
+
+    fn link_files(folder: &Path, speed: &str, width: &str) {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("max_link_speed"), speed).unwrap();
+        std::fs::write(folder.join("max_link_width"), width).unwrap();
+    }
+
+    #[test]
+    fn the_maximum_is_unknown_where_a_virtual_machine_does_not_show_the_slot() {
+        let dir = tempfile::tempdir().unwrap();
+        let rate = |speed, width| PciLinkRate { speed, width };
+        let (own, lower) = (
+            rate(Some(32_000_000_000), Some(16)),
+            rate(Some(16_000_000_000), Some(8)),
+        );
+        for (bus, has_port, expected) in [
+            ("sys/devices/pci0000:00", true, lower),
+            ("sys/devices/pci0000:00", false, PciLinkRate::default()),
+            ("sys/devices/pci10000:e0", false, PciLinkRate::default()),
+            ("sys/bus/pci/devices", false, own),
+        ] {
+            let root = dir.path().join(has_port.to_string());
+            assert_eq!(max(&card(&root, bus, has_port)), expected, "{bus} {has_port}");
         }
     }
 

@@ -90,7 +90,7 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
 /// The error of a library that cannot be initialised. Without device files its code says nothing of the driver: it lets
 /// nvidia-modprobe(1) create them, which this worker may not start.
 fn init_error(code: Code, lacks_device_files: bool) -> Error {
-    if !lacks_device_files || [Code::LIB_RM_VERSION_MISMATCH, Code::NO_PERMISSION].contains(&code) {
+    if !lacks_device_files || code == Code::LIB_RM_VERSION_MISMATCH || code.reason() == "no_permission" {
         return driver_error(code);
     }
     Error::Driver {
@@ -107,7 +107,9 @@ fn driver_error(code: Code) -> Error {
             "the library was updated and the kernel module was not: reboot, or unload and load the module"
         }
         Code::DRIVER_NOT_LOADED => "load the kernel module nvidia",
-        Code::NO_PERMISSION => "let the user nodewarden-nvidia open /dev/nvidiactl and /dev/nvidia*",
+        Code::NO_PERMISSION | Code::OPERATING_SYSTEM => {
+            "let the user nodewarden-nvidia open /dev/nvidiactl and /dev/nvidia*"
+        }
         _ => "see the kernel log",
     };
     let reason = match code {

@@ -1,6 +1,6 @@
 //! Field ids of nvmlDeviceGetFieldValues: their names without `NVML_FI_`, and the type of each value.
 //!
-//! Driver 580.82 (CUDA 13.0 Update 1) gave ids 251 to 273 another meaning. The rows here have the older numbers.
+//! Drivers 575 and 580.82 (CUDA 13.0 Update 1) gave ids from 251 on another meaning. The rows here have those of 575.
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ use Kind::{Int, Uint, Ulonglong};
 /// A field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// As headers before driver 580.82 number it.
+    /// As headers of driver 575 number it.
     pub id: u32,
     /// Such as `DEV_MEMORY_TEMP`.
     pub name: &'static str,
@@ -30,34 +30,51 @@ const fn f(id: u32, name: &'static str, kind: Kind) -> Field {
     Field { id, name, kind }
 }
 
-/// The first driver with the newer numbers.
-const RENUMBERED: (u32, u32) = (580, 82);
-
-/// Whether a driver such as `580.95.05` has the newer numbers.
-#[must_use]
-pub fn is_renumbered(driver: &str) -> bool {
-    let mut parts = driver.split('.').map(|p| p.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= RENUMBERED
+/// Which ids a driver has for the fields from 251 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbering {
+    /// Power smoothing begins at 251, and the five fields before it do not exist.
+    Before575,
+    /// That of the rows here.
+    From575,
+    /// The five fields are behind power smoothing.
+    From580_82,
 }
 
-/// The field that a consumer asks for by `id`.
-#[must_use]
-pub fn by_id(id: u32, renumbered: bool) -> Option<&'static Field> {
-    let older = match id {
-        251..=268 if renumbered => id + 5,
-        269..=273 if renumbered => id - 18,
-        _ => id,
-    };
-    FIELDS.get(usize::try_from(older).ok()?.checked_sub(1)?)
-}
+impl Numbering {
+    /// That of a driver such as `580.95.05`.
+    #[must_use]
+    pub fn of(driver: &str) -> Self {
+        let mut parts = driver.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
+        let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        match version {
+            _ if version < (575, 0) => Self::Before575,
+            _ if version < (580, 82) => Self::From575,
+            _ => Self::From580_82,
+        }
+    }
 
-/// The number that a driver has for a field.
-#[must_use]
-pub fn id_of(field: &Field, renumbered: bool) -> u32 {
-    match field.id {
-        251..=255 if renumbered => field.id + 18,
-        256..=273 if renumbered => field.id - 5,
-        id => id,
+    /// The field that a consumer asks for by `id`.
+    #[must_use]
+    pub fn field(self, id: u32) -> Option<&'static Field> {
+        let row = match (id, self) {
+            (251..=268, Self::Before575 | Self::From580_82) => id + 5,
+            (269.., Self::Before575) => return None,
+            (269..=273, Self::From580_82) => id - 18,
+            _ => id,
+        };
+        FIELDS.get(usize::try_from(row).ok()?.checked_sub(1)?)
+    }
+
+    /// The id of a field. One that none defines: this driver does not have it.
+    #[must_use]
+    pub fn id(self, field: &Field) -> u32 {
+        match (field.id, self) {
+            (251..=255, Self::Before575) => u32::MAX,
+            (251..=255, Self::From580_82) => field.id + 18,
+            (256..=273, Self::Before575 | Self::From580_82) => field.id - 5,
+            (id, _) => id,
+        }
     }
 }
 
@@ -365,20 +382,24 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_another_meaning_from_driver_580_82_on() {
-        assert!(!is_renumbered("580.65.06"));
-        assert!(is_renumbered("580.82.07"));
-        assert!(is_renumbered("581.15"));
-        assert!(!is_renumbered("575.99"));
-        let name = |id, renumbered| by_id(id, renumbered).unwrap().name;
-        assert_eq!(name(251, false), "DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN");
-        assert_eq!(name(269, true), "DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN");
-        assert_eq!(name(273, true), "DEV_POWER_SYNC_BALANCING_AF");
-        assert_eq!(name(251, true), "PWR_SMOOTHING_ENABLED");
-        assert!(by_id(274, true).is_none() && by_id(0, true).is_none());
-        for field in FIELDS {
-            let id = id_of(field, true);
-            assert_eq!(by_id(id, true).unwrap().name, field.name);
+    fn a_number_has_another_meaning_before_driver_575_and_from_580_82_on() {
+        for (driver, throttled, smoothing) in [
+            ("535.230.02", u32::MAX, 251),
+            ("570.86.15", u32::MAX, 251),
+            ("575.51.03", 251, 256),
+            ("580.65.06", 251, 256),
+            ("580.82.07", 269, 251),
+            ("581.15", 269, 251),
+        ] {
+            let ids = Numbering::of(driver);
+            let id = |name| ids.id(by_name(name).unwrap());
+            assert_eq!(id("CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN"), throttled, "{driver}");
+            assert_eq!(id("PWR_SMOOTHING_ENABLED"), smoothing, "{driver}");
+            assert!(ids.field(274).is_none() && ids.field(0).is_none());
+            for field in FIELDS.iter().filter(|f| ids.id(f) != u32::MAX) {
+                assert_eq!(ids.field(ids.id(field)).unwrap().name, field.name, "{driver}");
+            }
         }
+        assert!(Numbering::Before575.field(269).is_none());
     }
 }

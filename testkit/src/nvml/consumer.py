@@ -369,6 +369,8 @@ def older_id(name, number):
     version = [int(p) for p in scenario["system"]["driver"].split(".")[:2]]
     if version >= [580, 82] or not 251 <= number <= 273:
         return number
+    if version < [575]:
+        return number if number < 269 else 9999
     return number - 18 if number >= 269 else number + 5
 
 

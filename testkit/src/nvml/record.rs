@@ -57,7 +57,7 @@ pub fn record(library: &Path) -> Result<Recording> {
         code.err().unwrap_or(0)
     );
     let system = system::system(&mut nvml);
-    let newer = fake_nvml::field_ids::is_renumbered(&system.driver);
+    let ids = fake_nvml::field_ids::Numbering::of(&system.driver);
     let mut gpus = Vec::new();
     for index in 0..system.count {
         let Ok(gpu) = system::handle(&mut nvml, index) else {
@@ -66,7 +66,7 @@ pub fn record(library: &Path) -> Result<Recording> {
         };
         let mut table = toml::Table::new();
         plain::ask(&mut nvml, index, gpu, &mut table);
-        links::ask(&mut nvml, index, gpu, newer, &mut table);
+        links::ask(&mut nvml, index, gpu, ids, &mut table);
         mig::ask(&mut nvml, index, gpu, &mut table);
         system::find(&mut nvml, index, gpu, &table);
         write::anonymous(index, &mut table);

@@ -1,7 +1,8 @@
 //! Checks `gpu-pcie-slow` and `gpu-pcie-replays`: the PCIe link of a GPU under load, by its driver.
 
-use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
+use collectors::host::metrics::{PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH_MAX};
+use collectors::{Metric, SubjectKind};
 
 use super::gpu::{Bursts, LASTING, Leaps, Opinion, each, found, line};
 use super::{Check, Looks, May, Scope, Version};
@@ -17,7 +18,7 @@ pub static SLOW_LINK: Check = Check {
     fires_when: "The PCIe link of a GPU with at least 50 % utilization has a lower generation or fewer lanes than both ends support.",
     lasting: "20 consecutive readings, at least 300 s",
     clears_when: "20 consecutive readings, at least 300 s, at the highest generation with all lanes.",
-    ignored_when: "GPUs below 50 % utilization: they lower the generation automatically.",
+    ignored_when: "GPUs below 50 % utilization: they lower the generation automatically. Virtual machines that do not show the slot.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
@@ -43,24 +44,41 @@ pub static REPLAYS: Check = Check {
 /// The error rate that the PCIe standard permits gives up to 31 replays per minute on the fastest links.
 const BURST: u64 = 100;
 
-/// Whether the link has the highest generation and all lanes that both ends support.
-fn is_full(gpu: &Gpu<'_>) -> Option<bool> {
+/// Whether the link has the highest generation and all lanes that both ends support. The driver's maximum is that of the GPU
+/// alone where it does not see the slot, or ignores its lanes: one that is not reached is compared with the bus.
+fn is_full(judge: &Judge<'_>, gpu: &Gpu<'_>) -> Option<bool> {
     let pair = |now, max| {
         let (now, max) = (gpu.value(now)?, gpu.value(max)?);
-        (now > 0.0 && max > 0.0).then_some(now >= max)
+        (now > 0.0 && max > 0.0).then_some((now, max))
     };
-    let generation = pair(&m::PCIE_GENERATION, &m::PCIE_GENERATION_MAX);
-    let width = pair(&m::PCIE_WIDTH, &m::PCIE_WIDTH_MAX);
-    match (generation, width) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        _ => None,
+    let (generation, best) = pair(&m::PCIE_GENERATION, &m::PCIE_GENERATION_MAX)?;
+    let (lanes, all) = pair(&m::PCIE_WIDTH, &m::PCIE_WIDTH_MAX)?;
+    if generation >= best && lanes >= all {
+        return Some(true);
     }
+    let on_bus = |metric: &'static Metric| {
+        let address = gpu.pci.as_ref()?;
+        let mut samples = judge.snapshot.samples(metric);
+        let sample = samples.find(|s| s.label("pci") == Some(address.0.as_str()))?;
+        Some(sample.as_f64())
+    };
+    let (speed, width) = (on_bus(&PCI_LINK_SPEED_MAX)?, on_bus(&PCI_LINK_WIDTH_MAX)?);
+    Some(generation >= best.min(generation_of(speed)?) && lanes >= all.min(width))
+}
+
+/// The PCIe generation with this rate, in transfers per second (PCI Express Base Specification 6.0).
+fn generation_of(speed: f64) -> Option<f64> {
+    let rates = [2.5e9, 5e9, 8e9, 16e9, 32e9, 64e9, 128e9];
+    let generation = rates
+        .iter()
+        .zip(1_u8..)
+        .find(|(rate, _)| (**rate - speed).abs() < 1e8)?;
+    Some(f64::from(generation.1))
 }
 
 fn slow<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     each(judge, &SLOW_LINK, &LASTING, |gpu| {
-        let reading = match is_full(gpu) {
+        let reading = match is_full(judge, gpu) {
             Some(true) => Reading::Good,
             Some(false) if gpu.is_busy() => Reading::Bad,
             _ => Reading::Unknown,

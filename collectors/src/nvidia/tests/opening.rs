@@ -31,6 +31,7 @@ fn a_loaded_driver_without_device_files_is_not_a_broken_one() {
         (Code::DRIVER_NOT_LOADED, "no_device_files"),
         (Code(999), "no_device_files"),
         (Code::NO_PERMISSION, "no_permission"),
+        (Code::OPERATING_SYSTEM, "no_permission"),
         (Code::LIB_RM_VERSION_MISMATCH, "version_mismatch"),
     ] {
         let error = init_error(code, true);

@@ -33,7 +33,7 @@ impl Code {
     pub const GPU_IS_LOST: Self = Self(15);
     /// The GPU must be reset before it can be used.
     pub const RESET_REQUIRED: Self = Self(16);
-    /// The operating system blocks the GPU.
+    /// The operating system blocks the GPU for this process, such as the device list of its cgroup (`nvml.h`).
     pub const OPERATING_SYSTEM: Self = Self(17);
     /// Library and kernel module have different versions.
     pub const LIB_RM_VERSION_MISMATCH: Self = Self(18);
@@ -88,7 +88,6 @@ impl Code {
                 | Self::IRQ_ISSUE
                 | Self::NOT_SUPPORTED
                 | Self::NOT_FOUND
-                | Self::OPERATING_SYSTEM
                 | Self::IN_USE
                 | Self::NOT_READY
         )
@@ -100,11 +99,11 @@ impl Code {
             Self::GPU_IS_LOST => "lost",
             Self::RESET_REQUIRED => "reset_required",
             Self::UNINITIALIZED | Self::DRIVER_NOT_LOADED => "no_driver",
-            Self::NO_PERMISSION => "no_permission",
+            Self::NO_PERMISSION | Self::OPERATING_SYSTEM => "no_permission",
             Self::INSUFFICIENT_POWER => "power",
             Self::IRQ_ISSUE => "interrupt",
             Self::TIMEOUT => "timeout",
-            Self::NOT_SUPPORTED | Self::NOT_FOUND | Self::OPERATING_SYSTEM => "refused",
+            Self::NOT_SUPPORTED | Self::NOT_FOUND => "refused",
             Self::IN_USE | Self::NOT_READY => "busy",
             _ => "unknown",
         }
@@ -126,6 +125,7 @@ impl std::fmt::Display for Code {
             Self::FUNCTION_NOT_FOUND => "the library has no such function",
             Self::GPU_IS_LOST => "the GPU is lost",
             Self::RESET_REQUIRED => "the GPU must be reset",
+            Self::OPERATING_SYSTEM => "the operating system blocks the GPU",
             Self::LIB_RM_VERSION_MISMATCH => "library and kernel module are of different versions",
             _ => "",
         };

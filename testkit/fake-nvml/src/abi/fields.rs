@@ -9,7 +9,7 @@ use super::place::{self, LinkValue, Place};
 use super::{device, link};
 use crate::call::{Reply, code};
 use crate::control::{Fault, Rule};
-use crate::field_ids::{self, Field, Kind};
+use crate::field_ids::{Field, Kind, Numbering, by_name};
 use crate::scenario::Of;
 use crate::scenario::keys::Key;
 use crate::state::View;
@@ -19,15 +19,15 @@ device! {
         if count <= 0 || values.is_null() {
             return Err(code::INVALID_ARGUMENT);
         }
-        let newer = field_ids::is_renumbered(&view.library.scenario.system.driver);
+        let ids = Numbering::of(&view.library.scenario.system.driver);
         let (mut has_ecc, mut has_counts, mut broken) = (false, false, None);
         for i in 0..count as usize {
             // SAFETY: the caller gives that many values, which only this call uses meanwhile.
             let value = unsafe { &mut *values.add(i) };
-            answer(view, value, newer);
+            answer(view, value, ids);
             has_ecc |= (3..=28).contains(&value.fieldId);
             has_counts |= (201..=222).contains(&value.fieldId);
-            broken = broken.or_else(|| breaks_call(view, field_ids::by_id(value.fieldId, newer)?));
+            broken = broken.or_else(|| breaks_call(view, ids.field(value.fieldId)?));
         }
         // The library returns the code of one group after it wrote the values of the others.
         match (broken, view.library.scenario.mixed_fields) {
@@ -47,10 +47,10 @@ device! {
 /// nvmlValueType_t.
 const DOUBLE: c_uint = 0;
 
-fn answer(view: &View, out: &mut nvmlFieldValue_t, newer: bool) {
+fn answer(view: &View, out: &mut nvmlFieldValue_t, ids: Numbering) {
     out.timestamp = super::process::stamp(view) as i64;
     out.latencyUsec = 0;
-    let found = field_ids::by_id(out.fieldId, newer).ok_or(code::INVALID_ARGUMENT);
+    let found = ids.field(out.fieldId).ok_or(code::INVALID_ARGUMENT);
     let garbage = match found.map(|f| faults(view, f)) {
         Ok(Ok(garbage)) => garbage,
         Ok(Err(code)) => {
@@ -122,7 +122,7 @@ fn rules<'a>(view: &'a View, field: &Field) -> impl Iterator<Item = &'a Rule> {
     let id = field.id;
     view.live.control.rules.iter().filter(move |rule| {
         let name = rule.field.as_deref();
-        name.and_then(field_ids::by_name).is_some_and(|f| f.id == id)
+        name.and_then(by_name).is_some_and(|f| f.id == id)
             && rule.gpu.is_none_or(|g| g as usize == view.index)
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use fake_nvml::field_ids::{FIELDS, Field, Kind, id_of};
+use fake_nvml::field_ids::{FIELDS, Field, Kind, Numbering};
 use fake_nvml::scenario::same::SAME;
 use fake_nvml::scenario::{gpm, link_field};
 use nvml_wrapper_sys::bindings as h;
@@ -14,17 +14,17 @@ use super::ask::{NO_FUNCTION, Nvml, Said, int, set};
 const MOST_LINKS: u32 = 36;
 
 /// Records all of them.
-pub(super) fn ask(nvml: &mut Nvml, index: u32, gpu: nvmlDevice_t, newer: bool, table: &mut toml::Table) {
+pub(super) fn ask(nvml: &mut Nvml, index: u32, gpu: nvmlDevice_t, ids: Numbering, table: &mut toml::Table) {
     let who = format!("GPU {index}");
-    let links = fields(nvml, &who, gpu, newer, table);
+    let links = fields(nvml, &who, gpu, ids, table);
     each(nvml, &who, gpu, links, table);
     measured(nvml, &who, gpu, table);
 }
 
 /// Reads every field, for link fields of every link. Returns the number of links.
-fn fields(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, newer: bool, table: &mut toml::Table) -> u32 {
+fn fields(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, ids: Numbering, table: &mut toml::Table) -> u32 {
     let plain = FIELDS.iter().filter(|f| !of_link(f)).map(|f| (f, 0)).collect();
-    for (field, _, said) in values(nvml, who, gpu, newer, plain) {
+    for (field, _, said) in values(nvml, who, gpu, ids, plain) {
         let name = field.name.strip_prefix("DEV_").unwrap_or(field.name);
         let same = SAME.iter().find(|(n, _)| *n == name);
         match (name, same) {
@@ -43,7 +43,7 @@ fn fields(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, newer: bool, table: &mu
     let count = count.unwrap_or(0).min(MOST_LINKS);
     let each = FIELDS.iter().filter(|f| of_link(f));
     let each = each.flat_map(|f| (0..count).map(move |link| (f, link))).collect();
-    for (field, link, said) in values(nvml, who, gpu, newer, each) {
+    for (field, link, said) in values(nvml, who, gpu, ids, each) {
         let key = field.name.trim_start_matches("DEV_NVLINK_").to_ascii_lowercase();
         let key = match key.as_str() {
             "get_speed" => "speed_mbps",
@@ -78,13 +78,13 @@ fn values(
     nvml: &mut Nvml,
     who: &str,
     gpu: nvmlDevice_t,
-    newer: bool,
+    ids: Numbering,
     wanted: Vec<(&'static Field, u32)>,
 ) -> Values {
     let mut all: Vec<h::nvmlFieldValue_t> = wanted
         .iter()
         .map(|(field, scope)| h::nvmlFieldValue_t {
-            fieldId: id_of(field, newer),
+            fieldId: ids.id(field),
             scopeId: *scope,
             timestamp: 0,
             latencyUsec: 0,

@@ -497,18 +497,54 @@ fn corrected_errors_and_replays_are_found_in_bursts_only() {
     }
 }
 
+/// A link of generation 5 and 16 lanes, as its GPU has them.
+fn link(generation: u64, lanes: u64, busy: u64) -> Vec<Series> {
+    vec![
+        (&m::PCIE_GENERATION, vec![], generation),
+        (&m::PCIE_GENERATION_MAX, vec![], 5),
+        (&m::PCIE_WIDTH, vec![], lanes),
+        (&m::PCIE_WIDTH_MAX, vec![], 16),
+        (&m::UTILIZATION, vec![], busy),
+    ]
+}
+
+#[test]
+fn a_link_is_as_good_as_its_slot_and_unknown_where_a_virtual_machine_does_not_show_it() {
+    let slot = |lanes, speed| super::host::Link {
+        width_max: lanes,
+        speed_max: speed,
+        width: None,
+        speed: None,
+        ..super::pcie::link(GPU, "gpu")
+    };
+    let found = ["PCIe link below its best under load open"];
+    for (generation, lanes, bus, expected) in [
+        (5, 8, None, &[][..]),
+        (4, 16, None, &[]),
+        (5, 8, Some(slot(8, 32e9)), &[]),
+        (5, 8, Some(slot(16, 32e9)), &found),
+        (4, 16, Some(slot(16, 16e9)), &[]),
+        (4, 16, Some(slot(16, 32e9)), &found),
+        (3, 16, Some(slot(16, 16e9)), &found),
+    ] {
+        let mut sim = node(Mode::Drain, vec![driven(well())]);
+        sim.host.links = bus.into_iter().collect();
+        show(&mut sim, link(generation, lanes, 1));
+        sim.pass(600);
+        assert_eq!(
+            sim.incidents(),
+            expected,
+            "{generation} {lanes} {:?}",
+            sim.host.links
+        );
+    }
+}
+
 #[test]
 fn a_slow_link_counts_only_while_work_runs() {
-    let link = |generation, busy| -> Vec<Series> {
-        vec![
-            (&m::PCIE_GENERATION, vec![], generation),
-            (&m::PCIE_GENERATION_MAX, vec![], 5),
-            (&m::PCIE_WIDTH, vec![], 16),
-            (&m::PCIE_WIDTH_MAX, vec![], 16),
-            (&m::UTILIZATION, vec![], busy),
-        ]
-    };
+    let link = |generation, busy| link(generation, 16, busy);
     let mut sim = node(Mode::Drain, vec![driven(well())]);
+    sim.host.links = vec![super::pcie::link(GPU, "gpu")];
     show(&mut sim, link(1, 0));
     sim.pass(3600);
     assert!(

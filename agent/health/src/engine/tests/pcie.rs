@@ -9,7 +9,7 @@ use crate::{Mode, OrderVerb};
 
 const HCA: &str = "0000:19:00.0";
 
-fn link(pci: &str, function: &'static str) -> Link {
+pub(super) fn link(pci: &str, function: &'static str) -> Link {
     Link {
         pci: pci.to_owned(),
         function,
