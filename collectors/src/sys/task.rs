@@ -1,6 +1,7 @@
 //! State, wait channel and system call of a thread: what a blocked call is waiting for.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use nix::libc;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::boot;
 use super::environ;
+use super::patience::OneAway;
 use super::helper::{self, Client, Question, ThreadFile};
 use super::root;
 use crate::{Env, Error, domain};
@@ -21,7 +23,7 @@ pub struct Task {
     pub tid: i32,
     /// The thread's name (`comm`).
     pub name: String,
-    /// The state letter of `/proc/PID/task/TID/stat`: R, S, D, ...
+    /// The state letter of `/proc/PID/task/TID/status`: R, S, D, ...
     pub state: char,
     /// The wait channel (`wchan`), empty where the kernel shows none.
     pub wchan: String,
@@ -70,22 +72,23 @@ pub fn of_group(group: i32, by: Duration) -> Result<Option<Task>, Error> {
         .as_secs()
         .saturating_add(1)
         .saturating_mul(boot::ticks_per_second());
-    let lives = |pid: &u32| {
-        let stat = stat(&env.path(&format!("/proc/{pid}")));
+    // One that ends between the reads hides no other one.
+    let member = |pid: u32| {
+        let first = Thread::at(&env, pid, pid);
         // Threads may outlive the first one, which is a zombie then.
-        let is_alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
-        stat.is_ok_and(|stat| {
-            stat.is_some_and(|stat| stat.pgrp == group && stat.starttime <= by && is_alive(&stat))
-        })
+        let is_alive = |status: &Status| !matches!(status.state, 'Z' | 'X') || status.threads > 1;
+        let status = status(&env.path(&format!("/proc/{pid}"))).ok()??;
+        let is_member = status.group == Some(group) && is_alive(&status);
+        // A start that is not known in time is that of a process which begins a program: of a member.
+        let is_early = || first.start().is_none_or(|start| start <= by);
+        (is_member && is_early()).then(|| first.state().ok()?)?
     };
-    // One that ends between the two reads hides no other one.
-    let state = |pid: u32| lives(&pid).then(|| Thread::at(&env, pid, pid).state().ok()?)?;
-    Ok(pids.find_map(state))
+    Ok(pids.find_map(member))
 }
 
 /// A thread of any process. Its wait channel, call and files are shown only to a process that may trace it
 /// (CAP_SYS_PTRACE): to a helper, if this process has one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Thread {
     folder: PathBuf,
     ids: (u32, u32),
@@ -117,21 +120,37 @@ impl Thread {
     /// What it does, but for its call. `Ok(None)`: it has ended.
     ///
     /// # Errors
-    /// Like [`stat`].
+    /// Like [`status`].
     pub(crate) fn state(&self) -> Result<Option<Task>, Error> {
-        let Some(stat) = stat(&self.folder)? else {
+        let Some(status) = status(&self.folder)? else {
             return Ok(None);
         };
-        let wchan = self.read(ThreadFile::Wchan).unwrap_or_default();
+        let wchan = self.locked(|thread| thread.read(ThreadFile::Wchan)).unwrap_or_default();
         let wchan = if wchan == "0" { String::new() } else { wchan };
         let task = |tid| Task {
             tid,
-            name: stat.comm,
-            state: stat.state,
+            name: status.name,
+            state: status.state,
             wchan,
             call: String::new(),
         };
         Ok(i32::try_from(self.ids.1).ok().map(task))
+    }
+
+    /// Its start, in clock ticks since boot. `None`: it has ended, or a lock of its process is held.
+    pub(crate) fn start(&self) -> Option<u64> {
+        self.locked(|thread| Some(stat(&thread.folder).ok()??.starttime))
+    }
+
+    /// A file for which newer kernels take a lock that a process holds while it begins a program, and may hold for ever
+    /// (`exec_update_lock`; stat and wchan since Linux 6.18.44). A separate thread asks about other processes.
+    fn locked<T: Send + 'static>(&self, read: impl FnOnce(&Self) -> Option<T> + Send + 'static) -> Option<T> {
+        static ASKER: LazyLock<OneAway> = LazyLock::new(OneAway::default);
+        if self.ids.0 == std::process::id() {
+            return read(self);
+        }
+        let thread = self.clone();
+        ASKER.ask(move || read(&thread)).flatten()
     }
 
     /// The call that it is in, where it may wait for a driver or a filesystem. Reading takes a lock that a process holds
@@ -179,7 +198,60 @@ impl Thread {
     }
 }
 
-/// `stat` in the folder of a process or of a thread. `Ok(None)`: it has ended, or `hidepid=2` hides it.
+/// What `status` of a process or of a thread shows (proc_pid_status(5)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// `Name`.
+    pub name: String,
+    /// The letter of `State`.
+    pub state: char,
+    /// The process group as this process numbers it: the first number of `NSpgid`. `None`: a kernel without namespaces.
+    pub group: Option<i32>,
+    /// `Threads` of the process.
+    pub threads: u32,
+    /// Context switches of both kinds. `None`: a kernel without CONFIG_SCHED_INFO.
+    pub switches: Option<u64>,
+    /// Whether SIGKILL is pending for the thread or its process.
+    pub is_killed: bool,
+}
+
+/// `status` in the folder of a process or of a thread: unlike `stat`, no lock of the process delays it. `Ok(None)`: it has
+/// ended, or `hidepid=2` hides it.
+///
+/// # Errors
+/// When it cannot be read, as where `hidepid=1` hides it, or holds something else.
+pub fn status(base: &Path) -> Result<Option<Status>, Error> {
+    let path = base.join("status");
+    let Some(text) = root::read_lossy(&path)? else {
+        return Ok(None);
+    };
+    let error = || Error::parse(path.display().to_string(), &text, "fields of /proc/PID/status");
+    parse_status(&text).ok_or_else(error).map(Some)
+}
+
+fn parse_status(text: &str) -> Option<Status> {
+    let field = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.find_map(|(key, value)| (key == name).then(|| value.trim()))
+    };
+    let count = |name| field(name)?.parse::<u64>().ok();
+    let switches = || count("voluntary_ctxt_switches")?.checked_add(count("nonvoluntary_ctxt_switches")?);
+    let is_pending = |name| {
+        let mask = field(name).and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        mask.is_some_and(|mask| mask & (1 << (libc::SIGKILL - 1)) != 0)
+    };
+    Some(Status {
+        name: field("Name")?.to_owned(),
+        state: field("State")?.chars().next()?,
+        group: field("NSpgid").and_then(|groups| groups.split_whitespace().next()?.parse().ok()),
+        threads: field("Threads").and_then(|n| n.parse().ok()).unwrap_or(1),
+        switches: switches(),
+        is_killed: is_pending("SigPnd") || is_pending("ShdPnd"),
+    })
+}
+
+/// `stat` in the folder of a process or of a thread. `Ok(None)`: it has ended, or `hidepid=2` hides it. Newer kernels wait for a
+/// process that begins a program ([`Thread::start`]).
 ///
 /// # Errors
 /// When it cannot be read, as where `hidepid=1` hides it, or holds something else.
@@ -300,6 +372,39 @@ mod tests {
     }
 
     #[test]
+    fn state_group_switches_and_a_pending_kill_are_read_from_status() {
+        let status = |thread: &str, process: &str| {
+            format!(
+                "Name:\ta: b\nState:\tD (disk sleep)\nNSpgid:\t70\t1\nThreads:\t3\nSigPnd:\t{thread}\nShdPnd:\t{process}\n\
+                 voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2"
+            )
+        };
+        let (none, kill, term) = ("0000000000000000", "0000000000000100", "0000000000004000");
+        for (thread, process, is_killed) in [
+            (none, none, false),
+            (kill, none, true),
+            (term, kill, true),
+            (term, term, false),
+        ] {
+            let expected = Status {
+                name: "a: b".to_owned(),
+                state: 'D',
+                group: Some(70),
+                threads: 3,
+                switches: Some(42),
+                is_killed,
+            };
+            assert_eq!(parse_status(&status(thread, process)), Some(expected));
+        }
+        // Without CONFIG_SCHED_INFO and namespaces.
+        let least = parse_status("Name:\ta\nState:\tZ (zombie)\n").unwrap();
+        assert_eq!((least.group, least.threads, least.switches), (None, 1, None));
+        for text in ["", "Name:\ta\n", "Name:\ta\nState:\n", "State"] {
+            assert_eq!(parse_status(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_call_is_told_with_its_file_where_its_first_argument_is_one() {
         let read = format!("{} 0x5 0x7ffe 0x1000 0x0 0x0 0x0 0x7ffd 0x7f1", libc::SYS_read);
         let call = |name, descriptor| Some(SystemCall { name, descriptor });
@@ -333,12 +438,12 @@ mod tests {
         let env = Env::with_sysroot(dir.path());
         let folder = dir.path().join("proc/90/task/91");
         std::fs::create_dir_all(folder.join("fd")).unwrap();
-        let stat = format!("91 (nvidia:read) D 1 90 90 0 {}", "0 ".repeat(46));
+        let status = "Name:\tnvidia:read\nState:\tD (disk sleep)\n";
         let call = format!(
             "{} 0x5 0xc020462a 0x7f3d8a1fe8c0 0x0 0x0 0x0 0x7f3d8a1fe850 0x7f3d8b5c0c5b\n",
             libc::SYS_ioctl
         );
-        for (name, text) in [("stat", stat.as_str()), ("wchan", "0"), ("syscall", &call)] {
+        for (name, text) in [("status", status), ("wchan", "0"), ("syscall", &call)] {
             std::fs::write(folder.join(name), text).unwrap();
         }
         std::os::unix::fs::symlink("/dev/nvidiactl", folder.join("fd/5")).unwrap();

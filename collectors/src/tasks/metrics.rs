@@ -10,7 +10,7 @@ pub static BLOCKED: Metric = Metric {
     labels: &["jobid"],
     help: "Processes of a job in uninterruptible sleep (state D or I), waiting for a disk, filesystem or driver; short waits are normal.",
     tier: Tier::Core,
-    source: "cgroup.procs of the job's cgroups, /proc/PID/stat",
+    source: "cgroup.procs of the job's cgroups, /proc/PID/status",
     aliases: &[],
 };
 

@@ -183,7 +183,7 @@ impl Device for TaskDevice {
 /// Whether processes of other users are seen. With `hidepid=2` they look as if they had ended, so that at least root's first
 /// process must be there. A list of cgroup v1 leaves out processes of other PID namespaces.
 fn sees_others(env: &Env, pids: &BTreeSet<u32>) -> bool {
-    let has_first = || matches!(task::stat(&env.path("/proc/1")), Ok(Some(_)));
+    let has_first = || matches!(task::status(&env.path("/proc/1")), Ok(Some(_)));
     let is_listed = !pids.is_empty() || has_all_processes(&env.path("/proc")).unwrap_or(false);
     is_listed && (!env.is_live() || has_first())
 }

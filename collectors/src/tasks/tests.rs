@@ -37,16 +37,16 @@ impl Node {
     fn thread(&self, pid: u32, tid: u32, state: char, pending: u64) {
         let zeros = "0 ".repeat(18);
         let stat = format!("{tid} (python3) {state} {zeros}{} {zeros}\n", 1000 + tid);
-        if pid == tid {
-            self.file(&format!("proc/{pid}/stat"), &stat);
-        }
         let base = format!("proc/{pid}/task/{tid}");
         self.file(&format!("{base}/stat"), &stat);
         let status = format!(
-            "Name:\tpython3\nSigPnd:\t{pending:016x}\nShdPnd:\t{:016x}\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n",
+            "Name:\tpython3\nState:\t{state}\nSigPnd:\t{pending:016x}\nShdPnd:\t{:016x}\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n",
             0
         );
         self.file(&format!("{base}/status"), &status);
+        if pid == tid {
+            self.file(&format!("proc/{pid}/status"), &status);
+        }
     }
 
     /// A thread that waits in a read of a file on NFS.
@@ -246,11 +246,7 @@ const ABSENT: [&str; 1] = ["slurm_job_blocked_processes 7 = absent"];
 /// With `hidepid=1` the folder of another user's process is there, and no file in it can be opened.
 #[test]
 fn a_process_whose_state_cannot_be_read_is_not_said_to_run() {
-    for hidden in [
-        "proc/500/stat",
-        "proc/500/task/500/stat",
-        "proc/500/task/500/status",
-    ] {
+    for hidden in ["proc/500/status", "proc/500/task/500/status"] {
         let node = Node::new();
         node.procs("job_7/step_batch/user/task_0", "500\n");
         node.thread(500, 500, 'D', 0);
@@ -261,6 +257,36 @@ fn a_process_whose_state_cannot_be_read_is_not_said_to_run() {
         node.put(hidden, &Entry::Removed);
         assert_eq!(node.read(), NONE, "{hidden} is gone");
     }
+}
+
+/// Newer kernels wait for a lock of the process before they show `stat`.
+#[test]
+fn a_thread_whose_start_is_not_known_is_reported_without_it() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "500\n");
+    node.thread(500, 500, 'D', KILL);
+    let stat = "proc/500/task/500/stat";
+    node.put(stat, &Entry::Removed);
+    node.put(&format!("{stat}/x"), &Entry::Folder);
+    assert_eq!(
+        node.read(),
+        [
+            "slurm_job_blocked_processes 7 = 1",
+            "slurm_job_blocked_thread_info 7 500 500 0 42 python3 1    = 1",
+        ]
+    );
+}
+
+/// The parent of vfork(2) waits for its child in state D, until a signal ends the wait.
+#[test]
+fn a_parent_that_waits_for_its_child_is_not_blocked() {
+    let node = Node::new();
+    node.procs("job_7/step_batch/user/task_0", "500\n501\n");
+    for (pid, wchan) in [(500, "kernel_clone"), (501, "_do_fork")] {
+        node.thread(pid, pid, 'D', 0);
+        node.file(&format!("proc/{pid}/task/{pid}/wchan"), wchan);
+    }
+    assert_eq!(node.read(), NONE);
 }
 
 /// With `hidepid=2` processes of other users look as if they had ended: only our own are seen, such as our parent.

@@ -17,7 +17,7 @@ const MOST_TEXT: usize = 200;
 pub(super) struct BlockedThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// Its start, in clock ticks since boot: with `tid` it identifies the thread.
+    /// Its start, in clock ticks since boot: with `tid` it identifies the thread. 0: not known.
     pub(super) start: u64,
     /// Context switches: a thread that has run since has another number.
     pub(super) switches: u64,
@@ -42,8 +42,12 @@ impl BlockedThread {
 /// is skipped: a training job has hundreds of threads. `None`: whether any of its threads waits is unknown.
 pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Option<Vec<BlockedThread>> {
     let process = env.path(&format!("/proc/{pid}"));
-    let stat = task::stat(&process).ok()?;
-    if !stat.is_some_and(|stat| is_uninterruptible(stat.state) || stat.state == 'Z') {
+    let state = match task::status(&process).ok()? {
+        Some(status) => Some(status.state),
+        // It has ended, or a recording has only `stat`.
+        None => task::stat(&process).ok()?.map(|stat| stat.state),
+    };
+    if !state.is_some_and(|state| is_uninterruptible(state) || state == 'Z') {
         return Some(Vec::new());
     }
     let tids = root::list(&process.join("task")).ok()?.unwrap_or_default();
@@ -63,29 +67,28 @@ pub(super) fn blocked(env: &Env, asker: &CallReader, pid: u32) -> Option<Vec<Blo
 
 /// `Ok(None)`: it does not wait, or has ended.
 fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<BlockedThread>, Error> {
-    let Some(stat) = task::stat(thread.folder())?.filter(|stat| is_uninterruptible(stat.state)) else {
+    let Some(status) = task::status(thread.folder())?.filter(|s| is_uninterruptible(s.state)) else {
         return Ok(None);
     };
-    let file = thread.folder().join("status");
-    let Some(status) = root::read_lossy(&file)? else {
-        return Ok(None);
-    };
-    let (switches, killed) = parse_status(&status)
-        .ok_or_else(|| Error::parse(file.display().to_string(), &status, "context switches"))?;
+    let switches = status.switches.ok_or_else(|| {
+        let file = thread.folder().join("status");
+        Error::parse(file.display().to_string(), "", "context switches")
+    })?;
     let (pid, tid) = thread.ids();
-    let is_blocked = |task: &Task| is_uninterruptible(task.state) && !waits_for_core_dump(task);
+    let is_blocked = |task: &Task| is_uninterruptible(task.state) && !waits_for_core_dump(task) && !waits_for_child(task);
     // It woke meanwhile.
     let Some(task) = thread.state()?.filter(is_blocked) else {
         return Ok(None);
     };
+    let start = thread.start().unwrap_or_default();
     let call = asker.call(process, thread);
     Ok(Some(BlockedThread {
         pid,
         tid,
-        start: stat.starttime,
+        start,
         switches,
         program: task.name,
-        killed,
+        killed: status.is_killed,
         wchan: task.wchan,
         call: cut(call.text),
         mount: cut(call.mount),
@@ -98,22 +101,10 @@ fn waits_for_core_dump(task: &Task) -> bool {
     task.state == 'I' && ["do_exit", "coredump_task_exit"].contains(&task.wchan.as_str())
 }
 
-/// Context switches, and whether SIGKILL is pending for the thread or its process.
-fn parse_status(status: &str) -> Option<(u64, bool)> {
-    let field = |name: &str| {
-        let of = |line: &'_ str| -> Option<String> {
-            let (key, value) = line.split_once(':')?;
-            (key == name).then(|| value.trim().to_owned())
-        };
-        status.lines().find_map(of)
-    };
-    let count = |name| field(name)?.parse::<u64>().ok();
-    let switches = count("voluntary_ctxt_switches")?.checked_add(count("nonvoluntary_ctxt_switches")?)?;
-    let is_pending = |name| {
-        let mask = field(name).and_then(|mask| u64::from_str_radix(&mask, 16).ok());
-        mask.is_some_and(|mask| mask & (1 << (libc::SIGKILL - 1)) != 0)
-    };
-    Some((switches, is_pending("SigPnd") || is_pending("ShdPnd")))
+/// The parent of vfork(2) waits in state D until its child begins a program or ends, and SIGKILL ends the wait (kernel/fork.c,
+/// `wait_for_vfork_done()`, inlined in these).
+fn waits_for_child(task: &Task) -> bool {
+    task.state == 'D' && ["kernel_clone", "_do_fork", "do_fork"].contains(&task.wchan.as_str())
 }
 
 fn cut(text: String) -> String {
@@ -126,23 +117,6 @@ fn cut(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn switches_and_a_pending_kill_are_read_from_status() {
-        let status = |thread: &str, process: &str| {
-            format!(
-                "Name:\ta: b\nState:\tD (disk sleep)\nSigPnd:\t{thread}\nShdPnd:\t{process}\n\
-                 voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2"
-            )
-        };
-        let (none, kill, term) = ("0000000000000000", "0000000000000100", "0000000000004000");
-        assert_eq!(parse_status(&status(none, none)), Some((42, false)));
-        assert_eq!(parse_status(&status(kill, none)), Some((42, true)));
-        assert_eq!(parse_status(&status(term, kill)), Some((42, true)));
-        assert_eq!(parse_status(&status(term, term)), Some((42, false)));
-        // Kernels without CONFIG_SCHED_INFO have no switches: whether it has run since is unknown.
-        assert_eq!(parse_status("SigPnd:\t0\nShdPnd:\t0"), None);
-    }
 
     #[test]
     fn a_long_text_is_cut_between_letters() {

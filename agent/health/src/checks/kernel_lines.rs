@@ -365,6 +365,8 @@ fn judged<'a>(
 
 /// How the rows of AMD's driver begin.
 const AMD: &str = "amdgpu-";
+/// A program causes it, such as a container with a library of its own.
+const NVIDIA_VERSIONS: &str = "nvidia-versions";
 
 fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding {
     let KernelLine { row: id, subject } = &last.about;
@@ -398,7 +400,7 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
         },
         count: last.count.max(1),
         evidence: format!("kernel log: {}", last.line),
-        comments_only: id.starts_with(AMD),
+        comments_only: id.starts_with(AMD) || id == NVIDIA_VERSIONS,
         ..Finding::of_condition(check.id, subject)
     }
 }

@@ -397,8 +397,9 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         id: "nvidia-versions",
-        what: "versions of NVIDIA's library and module differ",
+        what: "a program's NVIDIA library has another version than the module",
         meaning: fault(Ends::Quiet(1)),
+        names_program: true,
         forms: &[at("NVRM: API mismatch: the client ")],
         ..ROW
     },

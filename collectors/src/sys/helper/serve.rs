@@ -109,8 +109,8 @@ impl Answers {
             Question::Thread { pid, tid, file } => {
                 let thread = format!("/proc/{pid}/task/{tid}");
                 match file {
-                    ThreadFile::Wchan => text(&format!("{thread}/wchan")),
-                    // The kernel takes a lock for it that a process holds while it begins a program.
+                    // The kernel takes a lock for both that a process holds while it begins a program.
+                    ThreadFile::Wchan => self.patiently(format!("{thread}/wchan"), text),
                     ThreadFile::Syscall => self.patiently(format!("{thread}/syscall"), text),
                     ThreadFile::Descriptor(n) => link(&format!("{thread}/fd/{n}")),
                     // Some drivers and epoll take a lock of their own for it.

@@ -153,6 +153,19 @@ fn an_sxid_is_an_incident_where_it_stops_every_nvlink() {
     );
 }
 
+/// A user's container with a library of its own causes it, on a node whose own library fits.
+#[test]
+fn a_library_of_another_version_drains_no_node() {
+    let mut sim = draining("gpu-driver-error");
+    sim.event(line("nvidia-versions", ""));
+    sim.pass(600);
+    assert_eq!(sim.incidents().len(), 1);
+    assert_eq!((sim.slurm.drains, sim.engine.verdict().health), (0, Health::Healthy));
+    sim.event(line("nvidia-not-started", "0000:0a:00.0"));
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 1, "the check may drain");
+}
+
 #[test]
 fn a_queue_that_was_reset_ends_its_time_out_also_where_the_line_named_no_gpu() {
     for (timeout, name) in [
