@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use collectors::{BootId, Cursor, PciAddress, SubjectKind};
 
-pub use super::record::RestoreError;
+pub use super::record::{Identity, RestoreError};
 
 use super::book::{Book, Frame, Taken};
 use super::checks::{self, Said, Watches};
@@ -148,6 +148,15 @@ impl Engine {
             out: effects::Pending::default(),
             deadline: Cell::default(),
         })
+    }
+
+    /// Runs on this machine.
+    ///
+    /// # Errors
+    /// When another machine wrote the record.
+    pub fn on(mut self, machine: Identity) -> Result<Self, RestoreError> {
+        self.state.take_over(machine)?;
+        Ok(self)
     }
 
     /// The events come from a recording: their time stamps are not of this machine.

@@ -44,6 +44,51 @@ pub enum RestoreError {
         /// As stored.
         expected: String,
     },
+    /// Machine-id and host name are those of another machine: its faults must not drain this one.
+    #[error("found the record of host {found}, expected one of host {own}: another machine wrote it")]
+    Foreign {
+        /// The host that wrote it.
+        found: String,
+        /// This host.
+        own: String,
+    },
+}
+
+/// What identifies a machine. Either may change on the same machine, such as with a new image or a name from DHCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    machine_id: Option<String>,
+    host: Option<String>,
+}
+
+impl Identity {
+    /// From the texts of `/etc/machine-id` and `/proc/sys/kernel/hostname`. What identifies no machine is left out: an image
+    /// without an id, and the names of a machine that has none yet.
+    pub fn new(machine_id: Option<String>, host: Option<String>) -> Self {
+        let is_id = |id: &String| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_name = |host: &String| !["", "localhost", "(none)"].contains(&short(host));
+        Self {
+            machine_id: machine_id.filter(is_id),
+            host: host.filter(is_name),
+        }
+    }
+
+    /// Whether both are known of both, and both differ.
+    fn is_other(&self, own: &Self) -> bool {
+        let differ = |a: &Option<String>, b: &Option<String>| matches!((a, b), (Some(a), Some(b)) if !short(a).eq_ignore_ascii_case(short(b)));
+        differ(&self.machine_id, &own.machine_id) && differ(&self.host, &own.host)
+    }
+
+    /// Takes what is known of this machine now.
+    fn update(&mut self, own: Self) {
+        self.machine_id = own.machine_id.or(self.machine_id.take());
+        self.host = own.host.or(self.host.take());
+    }
+}
+
+/// A host name without its domain.
+fn short(host: &str) -> &str {
+    host.split('.').next().unwrap_or_default()
 }
 
 /// The persistent state. Fields that an earlier release did not write are empty.
@@ -52,6 +97,8 @@ pub enum RestoreError {
 pub(super) struct State {
     /// Its creation time, in seconds since the epoch.
     pub origin: i64,
+    /// The machine that wrote it.
+    pub machine: Identity,
     pub boot: BootId,
     /// The position of each collector's watcher, by the collector's name.
     pub cursors: BTreeMap<String, Cursor>,
@@ -146,6 +193,18 @@ impl State {
         serde_json::from_str(open(text)?).map_err(|e| RestoreError::Broken(e.to_string()))
     }
 
+    /// Makes it this machine's.
+    pub(super) fn take_over(&mut self, own: Identity) -> Result<(), RestoreError> {
+        if self.machine.is_other(&own) {
+            return Err(RestoreError::Foreign {
+                found: self.machine.host.take().unwrap_or_default(),
+                own: own.host.unwrap_or_default(),
+            });
+        }
+        self.machine.update(own);
+        Ok(())
+    }
+
     /// Writes it.
     pub(super) fn json(&self) -> Arc<str> {
         // It cannot fail: all map keys are strings or numbers.
@@ -191,6 +250,50 @@ mod tests {
         ] {
             assert!(matches!(open(text), Err(RestoreError::Broken(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn a_record_is_refused_only_where_machine_id_and_host_name_are_of_another_machine() {
+        let id = |c: &str| Some(c.repeat(32));
+        let of = |id: &Option<String>, host: &str| Identity::new(id.clone(), Some(host.to_owned()));
+        let own = of(&id("b"), "b1.example.org");
+        let take = |machine: Identity| {
+            let mut state = State {
+                machine,
+                ..State::default()
+            };
+            state.take_over(own.clone()).map(|()| state.machine)
+        };
+        for (machine_id, host) in [
+            (&id("b"), "a1"),
+            (&id("a"), "B1"),
+            (&id("a"), "localhost"),
+            (&id("a"), "localhost.localdomain"),
+            (&id("a"), "(none)"),
+            (&id("a"), ""),
+            (&None, "a1"),
+            (&Some("uninitialized".to_owned()), "a1"),
+        ] {
+            assert_eq!(
+                take(of(machine_id, host)),
+                Ok(own.clone()),
+                "{machine_id:?} {host}"
+            );
+        }
+        assert_eq!(
+            take(Identity::default()),
+            Ok(own.clone()),
+            "of an earlier release"
+        );
+        let refused = take(of(&id("a"), "a1")).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "found the record of host a1, expected one of host b1.example.org: another machine wrote it"
+        );
+        // An unknown part of this start is kept from the record.
+        let mut known = own.clone();
+        known.update(of(&None, "localhost"));
+        assert_eq!(known, own);
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use collectors::sys::boot;
+use collectors::sys::{boot, root};
 use collectors::{BootId, Env};
 
 use super::audit::Trail;
@@ -25,13 +25,16 @@ use crate::own::{OwnFacts, Page};
 use crate::screen::{chain, complain};
 use crate::web::Gate;
 use health::Now;
-use health::engine::Engine;
+use health::engine::{Engine, Identity};
 use health::policy::Policy;
 use model::snapshot::Snapshot;
 use sys::landlock::FileAccess;
 use sys::packet::{Packets, Received};
 use sys::poll::{Poll, Waker};
 use sys::{self, privileges};
+
+const MACHINE_ID: &str = "/etc/machine-id";
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// `nodewarden daemon UID GID`, started by the parent only.
 ///
@@ -145,9 +148,10 @@ fn start(args: &[String]) -> anyhow::Result<()> {
 /// What the daemon reads and writes: users and time zones, its own figures, the boot id, its directories.
 fn files(init: &Init) -> FileAccess {
     let fixed = ["/proc", "/etc", "/usr/share/zoneinfo", "/dev/null"].map(PathBuf::from);
-    let boot_id = init.env.path("/proc/sys/kernel/random");
+    // The id may be a link to another folder.
+    let own = ["/proc/sys/kernel/random", MACHINE_ID, HOST_NAME].map(|path| init.env.path(path));
     FileAccess {
-        read: fixed.into_iter().chain([boot_id]).collect(),
+        read: fixed.into_iter().chain(own).collect(),
         write: [Some(&init.run_dir), init.state_dir.as_ref()]
             .into_iter()
             .flatten()
@@ -213,7 +217,7 @@ fn restore(init: &Init) -> anyhow::Result<Engine> {
         wall,
     };
     let engine = match &init.state_dir {
-        Some(dir) => recorded(&store::record_path(dir), policy, boot, now)?,
+        Some(dir) => recorded(&store::record_path(dir), &identity(&init.env), policy, boot, now)?,
         None => Engine::new(policy, boot, None, now)?,
     };
     Ok(if init.env.is_live() {
@@ -223,7 +227,19 @@ fn restore(init: &Init) -> anyhow::Result<Engine> {
     })
 }
 
-fn recorded(path: &Path, policy: Policy, boot: BootId, now: Now) -> anyhow::Result<Engine> {
+/// This machine, as far as it is known.
+fn identity(env: &Env) -> Identity {
+    let text = |path| root::read_text(&env.path(path)).ok().flatten();
+    Identity::new(text(MACHINE_ID), text(HOST_NAME))
+}
+
+fn recorded(
+    path: &Path,
+    machine: &Identity,
+    policy: Policy,
+    boot: BootId,
+    now: Now,
+) -> anyhow::Result<Engine> {
     let record = match sys::store::load(path) {
         Ok(record) => record,
         Err(e) => {
@@ -232,11 +248,12 @@ fn recorded(path: &Path, policy: Policy, boot: BootId, now: Now) -> anyhow::Resu
             None
         }
     };
-    let engine = match Engine::new(policy.clone(), boot.clone(), record.as_deref(), now) {
+    let restored = Engine::new(policy.clone(), boot.clone(), record.as_deref(), now);
+    let engine = match restored.and_then(|engine| engine.on(machine.clone())) {
         Ok(engine) => engine,
         Err(e) => {
             set_aside(path, now.wall, &e.to_string());
-            Engine::new(policy, boot, None, now)?
+            Engine::new(policy, boot, None, now)?.on(machine.clone())?
         }
     };
     for lost in engine.lost() {

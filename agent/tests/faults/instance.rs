@@ -170,6 +170,36 @@ fn two_instances_do_not_share_a_state_directory() {
     refused_naming_the_holder(&node, &node.path("run2"));
 }
 
+/// A cloned disk: the GPU that the other node lost was confirmed as lost here, and drained the new node.
+#[test]
+fn the_record_of_another_machine_is_set_aside_and_its_faults_are_not_believed() {
+    let mut node = Node::new();
+    let root = node.path("root");
+    let become_host = |id: &str, host: &str| {
+        std::fs::create_dir_all(root.join("etc")).unwrap();
+        std::fs::create_dir_all(root.join("proc/sys/kernel")).unwrap();
+        std::fs::write(root.join("etc/machine-id"), format!("{}\n", id.repeat(32))).unwrap();
+        std::fs::write(root.join("proc/sys/kernel/hostname"), format!("{host}\n")).unwrap();
+    };
+    become_host("a", "a1");
+    node.start();
+    node.xid(3, 79);
+    node.until_stored("\"79\"");
+    node.stop();
+    // A new image, or a name from DHCP, is not another machine.
+    become_host("b", "a1");
+    node.start();
+    assert_eq!(node.open_incidents().len(), 1);
+    node.stop();
+    become_host("c", "c1");
+    node.start();
+    node.daemon()
+        .wait_for_line("found the record of host a1, expected one of host c1", LONG)
+        .unwrap();
+    assert!(node.open_incidents().is_empty());
+    node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+}
+
 /// A recording speaks of another node: whatever it holds, this machine's Slurm is not even looked for.
 #[test]
 fn a_recording_never_reaches_slurm() {
