@@ -74,7 +74,8 @@ pub struct Daemon {
     orders: VecDeque<oneshot::Sender<Result<String, String>>>,
     releases: Releases,
     facts: OwnFacts,
-    store_failing: bool,
+    /// Why the last record was not stored.
+    unstored: Option<String>,
     next_tick: Duration,
     /// During the first ticks: time until the next one.
     early: Option<Duration>,
@@ -190,7 +191,7 @@ impl Daemon {
             orders: VecDeque::new(),
             releases: Releases::default(),
             facts: parts.facts,
-            store_failing: false,
+            unstored: None,
             next_tick: Duration::ZERO,
             early: Some(FIRST_TICK),
             view,
@@ -279,8 +280,7 @@ impl Daemon {
         }
         if let Some(number) = self.effects.overdue(time) {
             tracing::error!(number, "storing a record timed out; continuing without it");
-            self.facts.store_errors += 1;
-            self.step(Input::Stored(number, false));
+            self.stored(number, Err("the disk does not answer".to_owned()));
         }
         self.answer_waiters(time);
         if self.engine.next_deadline().is_some_and(|d| d <= time) {
@@ -289,10 +289,7 @@ impl Daemon {
         while let Some(step) = self.effects.next(time) {
             match step {
                 Ok(step) => self.carry_out(step),
-                Err(number) => {
-                    self.facts.store_errors += 1;
-                    self.step(Input::Stored(number, false));
-                }
+                Err(number) => self.stored(number, Err("the disk does not answer".to_owned())),
             }
         }
         if self.changed {
@@ -328,7 +325,7 @@ impl Daemon {
             EffectStep::Answer(answer) => {
                 if let Some(reply) = self.orders.pop_front() {
                     // The client may have gone.
-                    sys::ignore(reply.send(answer));
+                    sys::ignore(reply.send(if_stored(answer, self.unstored.as_deref())));
                 }
                 self.publish();
             }
@@ -444,19 +441,23 @@ impl Daemon {
                 if !self.effects.stored(stored.number) {
                     return;
                 }
-                let failed = stored.result.is_err();
-                if let Err(e) = &stored.result {
-                    self.facts.store_errors += 1;
-                    if !self.store_failing {
+                match &stored.result {
+                    Err(e) if self.unstored.as_ref() != Some(e) => {
                         tracing::error!("cannot store a record: {e}");
                     }
-                } else if self.store_failing {
-                    tracing::info!("records are stored again");
+                    Ok(()) if self.unstored.is_some() => tracing::info!("records are stored again"),
+                    _ => {}
                 }
-                self.store_failing = failed;
-                self.step(Input::Stored(stored.number, !failed));
+                self.stored(stored.number, stored.result);
             }
         }
+    }
+
+    fn stored(&mut self, number: u64, result: Result<(), String>) {
+        let is_stored = result.is_ok();
+        self.facts.store_errors += u64::from(!is_stored);
+        self.unstored = result.err();
+        self.step(Input::Stored(number, is_stored));
     }
 
     fn order(&mut self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
@@ -473,9 +474,33 @@ impl Daemon {
     }
 }
 
+/// The answer to an order whose record was stored before it, or not. One that only memory holds is no success.
+fn if_stored(answer: Result<String, String>, unstored: Option<&str>) -> Result<String, String> {
+    match (answer, unstored) {
+        (Ok(done), Some(why)) => Err(format!(
+            "{done}. NOT STORED ({why}): a restart of nodewarden undoes it, unless a later attempt stores it"
+        )),
+        (answer, _) => answer,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_order_that_could_not_be_stored_is_no_success() {
+        let of = |answer: Result<&str, &str>, unstored| {
+            if_stored(answer.map(str::to_owned).map_err(str::to_owned), unstored)
+        };
+        assert_eq!(of(Ok("paused"), None), Ok("paused".to_owned()));
+        let full = of(Ok("paused"), Some("disk full")).unwrap_err();
+        assert!(full.starts_with("paused. NOT STORED (disk full): "), "{full}");
+        assert_eq!(
+            of(Err("no incident x"), Some("disk full")),
+            Err("no incident x".to_owned())
+        );
+    }
 
     #[test]
     fn ticks_fall_on_multiples_of_the_wall_clock() {

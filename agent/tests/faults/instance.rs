@@ -143,6 +143,12 @@ fn a_state_directory_of_others_is_never_written_to() {
             n.metric("nodewarden_store_errors_total", &[]) > Some(0.0)
         });
         node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+        let (code, _, stderr) = node.cli(&["pause", "--for", "2h", "--reason", "driver"]);
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(
+            stderr.contains("paused for 7200 s") && stderr.contains("NOT STORED (the state directory is not"),
+            "{stderr}"
+        );
         node.stop();
         assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
         let found = std::fs::metadata(&state).unwrap();
