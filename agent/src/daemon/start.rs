@@ -112,7 +112,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let access = web::access(web.as_deref())?;
     let scheme = access.scheme();
     let gate = Gate::new(access);
-    let _server = serve(&init, sockets, &mailbox, (&gate, scheme))?;
+    let server = serve(&init, sockets, &mailbox, (&gate, scheme))?;
     let mut fleet = Fleet::new(init.env.clone(), init.loaded.config.collectors.clone());
     fleet.set_log_level(&init.loaded.config.log_level);
     fleet.set_commands(&init.loaded.config.health.commands);
@@ -121,7 +121,7 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     let lines = init.state_dir.as_deref().map(jobs::recall).unwrap_or_default();
     book.remember(lines, facts.started);
     let acknowledge = mailbox.clone();
-    Ok(Daemon::new(DaemonParts {
+    let mut daemon = Daemon::new(DaemonParts {
         parent,
         messages,
         mailbox,
@@ -141,8 +141,10 @@ fn start(args: &[String]) -> anyhow::Result<()> {
         keeper: jobs::start(init.state_dir.as_deref(), &init.run_dir, move |record| {
             acknowledge.send(Message::Recorded(record));
         })?,
-    })?
-    .run()?)
+    })?;
+    let ended = daemon.run();
+    server.finish();
+    Ok(ended?)
 }
 
 /// What the daemon reads and writes: users and time zones, its own figures, the boot id, its directories.

@@ -62,9 +62,13 @@ impl<C> Clone for ServerContext<C> {
 /// The running server. Dropping it ends the thread and closes open connections.
 #[derive(Debug)]
 pub struct Server {
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
     doors: Doors,
+    thread: thread::JoinHandle<()>,
 }
+
+/// The wait for the end of the thread.
+const FINISH: Duration = Duration::from_secs(1);
 
 /// Opens and closes listeners of a running server.
 #[derive(Clone, Debug)]
@@ -98,6 +102,15 @@ impl Server {
     pub fn doors(&self) -> Doors {
         self.doors.clone()
     }
+
+    /// Waits until the listeners are closed. A process with a thread that hangs in the kernel would keep them after its end.
+    pub fn finish(self) {
+        drop(self.stop);
+        let until = Instant::now() + FINISH;
+        while !self.thread.is_finished() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// Starts the server on listeners from [`super::ListenPlan`] and [`super::bind_control`]. `gate` is about the former alone.
@@ -122,7 +135,8 @@ pub fn spawn<C: Core>(
     let (open, asked) = mpsc::unbounded_channel();
     let doors = Doors(open);
     tcp.into_iter().for_each(|listener| doors.open(listener));
-    thread::Builder::new().name("http".to_owned()).spawn(move || {
+    let builder = thread::Builder::new().name("http".to_owned());
+    let thread = builder.spawn(move || {
         LocalSet::new().block_on(&runtime, async move {
             let shared = ServerContext {
                 routes: Rc::new(Routes::new(core.clone())),
@@ -139,7 +153,7 @@ pub fn spawn<C: Core>(
             stopped.await.unwrap_or_default();
         });
     })?;
-    Ok(Server { _stop: stop, doors })
+    Ok(Server { stop, doors, thread })
 }
 
 async fn doorkeeper<C: Core>(mut asked: mpsc::UnboundedReceiver<Door>, shared: ServerContext<C>) {

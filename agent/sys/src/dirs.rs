@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use collectors::domain::{DAEMON_UID, Domain, FORMER_DAEMON_UID};
+use collectors::sys::root;
 
 use super::privileges::is_root;
 use super::store;
@@ -32,6 +33,8 @@ pub enum DirError {
         path: PathBuf,
         /// What the holder wrote into it, if that process is there.
         holder: String,
+        /// That process has ended, and a thread of it that hangs in the kernel keeps the lock.
+        is_zombie: bool,
     },
     /// A directory or lock could not be created.
     #[error("{}: {source}", path.display())]
@@ -100,12 +103,22 @@ fn folders(path: &Path) -> io::Result<()> {
 /// Creates a folder or finds an existing one: no link, and owned by root or a daemon's user, so that a foreign folder is
 /// never taken over. A folder that is refused is not written to.
 fn find(path: &Path, daemons: &[u32]) -> Result<Metadata, DirError> {
+    let refused = |what| Err(at(path)(io::Error::new(io::ErrorKind::PermissionDenied, what)));
+    if let Ok(to) = fs::read_link(path) {
+        let to = to.display();
+        return refused(format!(
+            "found a symbolic link to {to}, expected a folder: bind-mount {to} there, or give {to} itself as \
+             --state-dir or --run-dir"
+        ));
+    }
     folders(path).map_err(at(path))?;
     let found = fs::symlink_metadata(path).map_err(at(path))?;
     let own = nix::unistd::geteuid().as_raw();
     if !found.is_dir() || !(found.uid() == own || daemons.contains(&found.uid())) {
-        let what = format!("expected a folder of uid {own}, found uid {}", found.uid());
-        return Err(at(path)(io::Error::new(io::ErrorKind::PermissionDenied, what)));
+        let (kind, uid) = (trust::kind(&found), found.uid());
+        return refused(format!(
+            "expected a folder of uid {own}, found {kind} of uid {uid}"
+        ));
     }
     if let Some(name) = foreign(path).map_err(at(path))? {
         let what = format!(
@@ -308,7 +321,10 @@ pub fn take_state(state: &Path, uid: u32, gid: u32) -> Result<Option<File>, DirE
         Ok(lock) => Some(lock),
         Err(e @ DirError::Held { .. }) => return Err(e),
         Err(e) => {
-            tracing::error!(error = %e, "cannot lock the state directory");
+            tracing::error!(
+                error = %e,
+                "cannot lock the state directory; a second instance that uses it would replace its records"
+            );
             None
         }
     };
@@ -385,6 +401,10 @@ fn read_by(worker: &Domain, path: PathBuf) -> Result<PathBuf, DirError> {
 /// # Errors
 /// [`DirError::Held`] names the holder.
 pub fn lock(dir: &Path) -> Result<File, DirError> {
+    lock_by(dir, File::try_lock)
+}
+
+fn lock_by(dir: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> Result<File, DirError> {
     let path = dir.join(LOCK);
     let mut create = OpenOptions::new();
     // Who can open it can lock it.
@@ -403,26 +423,42 @@ pub fn lock(dir: &Path) -> Result<File, DirError> {
     close_to_others(&note).map_err(at(&path))?;
     // The lock file is open read-only: a filesystem with a file open for writing cannot be remounted read-only.
     let mut lock = lock_file(&path, OpenOptions::new().read(true)).map_err(|e| at(&path)(e.into()))?;
-    match lock.try_lock() {
-        Ok(()) => {}
+    let locked = match try_lock(&lock) {
+        // NFS locks only files that are open for writing.
+        Err(TryLockError::Error(e)) if e.raw_os_error() == Some(libc::EBADF) => {
+            try_lock(&note).map(|()| true)
+        }
+        tried => tried.map(|()| false),
+    };
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    let host = host.to_string_lossy();
+    let is_by_note = match locked {
+        Ok(is_by_note) => is_by_note,
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             crate::ignore((&mut lock).take(200).read_to_string(&mut holder));
+            let holder = living(holder.trim(), &host);
+            let is_zombie = local_pid(holder, &host).is_some_and(is_zombie);
+            let hangs = match is_zombie {
+                true => ", which has ended, but for a thread that hangs in the kernel",
+                false => "",
+            };
             return Err(DirError::Held {
                 path,
-                holder: living(holder.trim()).to_owned(),
+                holder: format!("{holder}{hangs}"),
+                is_zombie,
             });
         }
         Err(TryLockError::Error(source)) => return Err(DirError::Io { path, source }),
-    }
+    };
     let written = note
         .set_len(0)
-        .and_then(|()| note.write_all(format!("pid {}\n", std::process::id()).as_bytes()));
+        .and_then(|()| note.write_all(format!("pid {} on {host}\n", std::process::id()).as_bytes()));
     if let Err(e) = written {
         // The lock holds without it. A full disk, or RLIMIT_FSIZE, must not end the start.
         tracing::warn!(path = %path.display(), error = %e, "cannot write this process's pid into the lock file");
     }
-    Ok(lock)
+    Ok(if is_by_note { note } else { lock })
 }
 
 /// Earlier releases let others read it.
@@ -433,11 +469,16 @@ fn close_to_others(lock: &File) -> io::Result<()> {
     lock.set_permissions(fs::Permissions::from_mode(0o600))
 }
 
-/// `pid N`, unless that process has ended: another one then holds the lock.
-fn living(holder: &str) -> &str {
-    let pid = holder
-        .strip_prefix("pid ")
-        .and_then(|pid| pid.parse::<i32>().ok());
+/// `pid N on HOST`, unless that process of this host has ended: another one then holds the lock. Earlier releases name no
+/// host.
+fn living<'h>(holder: &'h str, own_host: &str) -> &'h str {
+    if holder
+        .split_once(" on ")
+        .is_some_and(|(_, host)| host != own_host)
+    {
+        return holder;
+    }
+    let pid = local_pid(holder, own_host);
     let is_there = |pid| {
         let found = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None);
         found != Err(nix::errno::Errno::ESRCH)
@@ -447,6 +488,21 @@ fn living(holder: &str) -> &str {
     } else {
         "a process that lslocks(8) shows"
     }
+}
+
+/// The process of this host in the text of a lock.
+fn local_pid(holder: &str, own_host: &str) -> Option<i32> {
+    let (process, host) = holder.split_once(" on ").unwrap_or((holder, own_host));
+    let pid = process.strip_prefix("pid ").filter(|_| host == own_host)?;
+    pid.parse().ok()
+}
+
+fn is_zombie(pid: i32) -> bool {
+    let status = root::read_lossy(Path::new(&format!("/proc/{pid}/status")));
+    let status = status.ok().flatten().unwrap_or_default();
+    status
+        .lines()
+        .any(|line| line.starts_with("State:\tZ") || line.starts_with("State:\tX"))
 }
 
 fn lock_file(path: &Path, options: &mut OpenOptions) -> Result<File, OpenError> {

@@ -330,3 +330,13 @@ fn another_access_holds_at_once_and_ends_open_connections() {
     running.gate.set(Access::default());
     assert_eq!(status_on(&mut running.connect(), ""), 200);
 }
+
+/// The next daemon could not bind the address while a thread of this one hung in the kernel.
+#[test]
+fn a_finished_server_listens_no_more() {
+    let running = Running::start(Fake::new());
+    let _open = running.connect();
+    running.server.finish();
+    TcpStream::connect(running.address).unwrap_err();
+    bind_one(&running.address).unwrap();
+}

@@ -91,7 +91,8 @@ fn a_lock_is_taken_whatever_has_its_name() {
     let held = lock(dir.path()).unwrap();
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     assert_eq!(aside(dir.path(), LOCK), 3);
-    let holder = format!("pid {}", std::process::id());
+    let host = nix::unistd::gethostname().unwrap();
+    let holder = format!("pid {} on {}", std::process::id(), host.to_str().unwrap());
     assert!(matches!(lock(dir.path()), Err(DirError::Held { holder: h, .. }) if h == holder));
     drop(held);
     lock(dir.path()).unwrap();
@@ -236,12 +237,61 @@ fn a_lock_is_closed_to_other_users_and_names_only_a_process_that_is_there() {
         "{error}"
     );
     assert_eq!(mode(&path), 0o600, "changed before it is locked");
+    fs::write(&path, "pid 4194304 on another-host\n").unwrap();
+    let error = lock(dir.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("is locked by pid 4194304 on another-host: "),
+        "{error}"
+    );
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    fs::write(&path, format!("pid {}\n", child.id())).unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    while !fs::read_to_string(&status).unwrap().contains("State:\tZ") {
+        std::thread::yield_now();
+    }
+    let error = lock(dir.path()).unwrap_err();
+    assert!(matches!(error, DirError::Held { is_zombie: true, .. }), "{error}");
+    child.wait().unwrap();
     drop(other);
     drop(lock(dir.path()).unwrap());
     assert_eq!(mode(&path), 0o600);
     fs::remove_file(&path).unwrap();
     drop(lock(dir.path()).unwrap());
     assert_eq!(mode(&path), 0o600);
+}
+
+/// Two hosts wrote one record. The error is that of fs/nfs/nfs4proc.c.
+#[test]
+fn a_lock_that_needs_a_file_open_for_writing_is_taken_and_held() {
+    let as_nfs = |file: &File| {
+        let flags = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_GETFL).unwrap();
+        match flags & libc::O_ACCMODE {
+            libc::O_RDONLY => Err(TryLockError::Error(io::Error::from_raw_os_error(libc::EBADF))),
+            _ => file.try_lock(),
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let held = lock_by(dir.path(), as_nfs).unwrap();
+    for second in [lock_by(dir.path(), as_nfs), lock(dir.path())] {
+        assert!(matches!(second, Err(DirError::Held { .. })), "{second:?}");
+    }
+    drop(held);
+    lock(dir.path()).unwrap();
+}
+
+#[test]
+fn a_link_in_place_of_a_directory_is_named_with_its_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let (link, to) = (dir.path().join("link"), dir.path().join("there"));
+    symlink(&to, &link).unwrap();
+    for _ in 0..2 {
+        let error = take_state(&link, DAEMON_UID, DAEMON_UID).unwrap_err().to_string();
+        let found = format!("found a symbolic link to {}, expected a folder", to.display());
+        assert!(error.contains(&found), "{error}");
+        // Also where the link does not dangle.
+        fs::create_dir_all(&to).unwrap();
+    }
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
 }
 
 /// People delete a lock that looks stale. The record behind it has the node's incidents.
