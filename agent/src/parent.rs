@@ -13,6 +13,7 @@ pub mod slurm;
 pub mod state;
 mod web;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -86,6 +87,10 @@ pub struct ParentSetup {
 
 struct Parent {
     setup: ParentSetup,
+    /// The lock of the run directory.
+    run: File,
+    /// It is reported that the run directory was emptied.
+    is_emptied: bool,
     state: StateDir,
     children: Children,
     poll: Poll,
@@ -139,7 +144,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
             tracing::warn!("{user}");
         }
     }
-    let _run = dirs::take_run(&setup.run_dir, daemon_ids.uid, daemon_ids.gid)?;
+    let run = dirs::take_run(&setup.run_dir, daemon_ids.uid, daemon_ids.gid)?;
     let state = state::take(&setup.state_dir, &daemon_ids)?;
     let slots = dirs::slots(&setup.run_dir)?;
     if setup.config_error.is_none() {
@@ -178,6 +183,8 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let (to_main, reloads) = channel();
     let mut parent = Parent {
         setup,
+        run,
+        is_emptied: false,
         state,
         children,
         poll,
@@ -510,6 +517,7 @@ impl Parent {
                 if !self.service.alive() {
                     self.refuse("heartbeats", "too many heartbeats");
                 }
+                self.look_at_run();
             }
             ToParent::Summary(summary) => {
                 if !self.service.summary(summary) {
@@ -604,6 +612,18 @@ impl Parent {
     fn report_check(&self, state: &CommandState) {
         if let Some(link) = &self.link {
             send(link, &ToDaemon::Checked(Box::new(state.clone())), None);
+        }
+    }
+
+    /// The daemon writes the verdict again, so that without this line all looks well.
+    fn look_at_run(&mut self) {
+        if !self.is_emptied && dirs::is_emptied(&self.run) {
+            self.is_emptied = true;
+            tracing::error!(
+                "{}: files were removed from the run directory: commands do not reach the daemon, and hooks leave no \
+                 records; restart nodewarden",
+                self.setup.run_dir.display()
+            );
         }
     }
 

@@ -143,7 +143,8 @@ impl Connection {
 fn reason(e: &io::Error, patience: Duration) -> String {
     match e.kind() {
         io::ErrorKind::NotFound => "no such socket. Start the daemon with `systemctl start nodewarden`, or \
-             name its run directory with --run-dir"
+             name its run directory with --run-dir. If it runs (`systemctl status nodewarden`), its run directory was \
+             emptied: `systemctl restart nodewarden`"
             .to_owned(),
         io::ErrorKind::ConnectionRefused => {
             "no process listens: the daemon is not running. See `journalctl -u \

@@ -344,6 +344,11 @@ fn report_own(dir: &Path) {
     }
 }
 
+/// Whether the directory with this lock was emptied, or only the lock was removed.
+pub fn is_emptied(lock: &File) -> bool {
+    lock.metadata().is_ok_and(|lock| lock.nlink() == 0)
+}
+
 /// Creates the folder of lock slots, owned by root, in a locked run directory.
 ///
 /// # Errors

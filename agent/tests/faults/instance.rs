@@ -3,6 +3,8 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use testkit::fuse_hang::FuseHang;
 
 use crate::common::{LONG, Node, program};
@@ -204,6 +206,33 @@ fn the_record_of_another_machine_is_set_aside_and_its_faults_are_not_believed() 
         .unwrap();
     assert!(node.open_incidents().is_empty());
     node.until("healthy", |n| n.cli(&["check"]).0 == Some(0));
+}
+
+/// The verdict came back and no worker could be started again, without a word.
+#[test]
+fn an_emptied_run_directory_is_reported_and_workers_start_again() {
+    let mut node = Node::new();
+    node.start();
+    let starts = |n: &Node| n.metric("nodewarden_worker_starts_total", &[("worker", "host")]);
+    let (before, pid) = (starts(&node).unwrap(), node.worker_pid("host"));
+    for entry in std::fs::read_dir(node.run_dir()).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    node.daemon()
+        .wait_for_line("files were removed from the run directory", LONG)
+        .unwrap();
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+    node.until("the worker is started again", |n| {
+        starts(n).is_some_and(|starts| starts > before)
+    });
+    let (code, _, stderr) = node.cli(&["status"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("`systemctl restart nodewarden`"), "{stderr}");
 }
 
 /// A recording speaks of another node: whatever it holds, this machine's Slurm is not even looked for.

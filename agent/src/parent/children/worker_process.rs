@@ -19,7 +19,7 @@ use crate::parent::holders::SlotHolders;
 use sys::packet::{self, Packets};
 use sys::privileges::is_root;
 use sys::users;
-use sys::{fork, reap, slots};
+use sys::{dirs, fork, reap, slots};
 
 /// Interval at which a held domain is checked for a remaining process.
 const HELD_RETRY: Duration = Duration::from_millis(250);
@@ -218,7 +218,14 @@ impl WorkerProcess {
     }
 
     fn start(&mut self, dir: &Path, link: &Packets, settings: &Settings) -> io::Result<()> {
-        let slots = slots::take(dir, self.domain.name)?;
+        let slots = match slots::take(dir, self.domain.name) {
+            // The run directory was emptied.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                dirs::private(dir).map_err(io::Error::other)?;
+                slots::take(dir, self.domain.name)?
+            }
+            taken => taken?,
+        };
         let stuck = self.note(slots.held, None);
         let Some((slot, lock)) = slots.free else {
             let is_over = usize::from(stuck) == slots.held.len();
