@@ -167,7 +167,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
         setup.loaded.config.slurm.clone(),
         setup.forged_boot_time,
         !setup.env.is_live(),
-        state.path.clone(),
+        state.records.clone(),
         waker.clone(),
     );
     let poll = Poll::new()?;

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::bucket::Bucket;
 use crate::parent::slurm::here;
-use crate::parent::slurm::memory::DrainMemory;
-use crate::parent::slurm::seen::SeenSlurmd;
 use crate::parent::slurm::write::Slurm;
+use crate::parent::state::Records;
 use crate::refusals::Refusals;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome, patience};
 use sys::poll::Waker;
@@ -84,8 +82,8 @@ pub struct ActRunner {
     forged_boot_time: Option<i64>,
     /// The daemon reads a recording: its findings say nothing about this machine.
     recorded: bool,
-    /// Where the parent records its drain, if anywhere.
-    state_dir: Option<PathBuf>,
+    /// Shared with each thread.
+    records: Records,
     waker: Waker,
     waiting: VecDeque<ActRequest>,
     running: Option<(ActRequest, Instant)>,
@@ -117,7 +115,7 @@ impl ActRunner {
         config: slurm::Settings,
         forged_boot_time: Option<i64>,
         recorded: bool,
-        state_dir: Option<PathBuf>,
+        records: Records,
         waker: Waker,
     ) -> (Self, Receiver<ActReply>) {
         let (answers, out) = channel();
@@ -126,7 +124,7 @@ impl ActRunner {
             config,
             forged_boot_time,
             recorded,
-            state_dir,
+            records,
             waker,
             waiting: VecDeque::new(),
             running: None,
@@ -286,15 +284,12 @@ impl ActRunner {
         let given_up = Arc::new(AtomicBool::new(false));
         self.given_up = Arc::clone(&given_up);
         let (forged, recorded) = (self.forged_boot_time, self.recorded);
-        let slurm = Slurm::new(self.config.clone(), here::hostname(), forged)
+        let mut slurm = Slurm::new(self.config.clone(), here::hostname(), forged)
             .with_given_up(given_up)
-            .with_commands(self.commands.clone(), self.files.clone());
-        let state_dir = self.state_dir.clone();
+            .with_commands(self.commands.clone(), self.files.clone())
+            .with_memory(self.records.drain.clone())
+            .with_seen(self.records.slurmd.clone());
         let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
-            // Not on the thread that calls: the state directory's disk may hang.
-            let memory = state_dir.as_deref().map(DrainMemory::of).unwrap_or_default();
-            let seen = state_dir.as_deref().map(SeenSlurmd::of).unwrap_or_default();
-            let mut slurm = slurm.with_memory(memory).with_seen(seen);
             for request in requests {
                 slurm.set_here(here::hostname(), forged.or_else(here::boot_time));
                 let answer = match request {
@@ -328,7 +323,8 @@ mod tests {
     #[test]
     fn what_reaches_no_thread_is_unknown_only_beside_earlier_ones_that_hang() {
         let waker = Waker::new().unwrap();
-        let (mut runner, answers) = ActRunner::new(slurm::Settings::default(), None, true, None, waker);
+        let (mut runner, answers) =
+            ActRunner::new(slurm::Settings::default(), None, true, Records::default(), waker);
         let request = || {
             let incident = IncidentId::parse("aaaaaaaa").unwrap();
             ActRequest::Act(ActionId(1), Action::Uncomment { incident })
@@ -374,7 +370,7 @@ mod tests {
             slurm::Settings::default(),
             Some(0),
             true,
-            Some(dir.path().to_owned()),
+            Records::of(dir.path()),
             waker,
         );
         let (mut done, mut refused) = (0, 0);

@@ -7,6 +7,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
+use crate::parent::slurm::memory::DrainMemory;
+use crate::parent::slurm::seen::SeenSlurmd;
 use sys::dirs::{self, DirError};
 use sys::users::Ids;
 
@@ -18,7 +20,28 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct StateDir {
     /// `None`: it must not be used. Nothing is recorded, and drains are left to operators.
     pub path: Option<PathBuf>,
+    /// The parent's own records. Read once: the disk may hang later.
+    pub records: Records,
     _lock: Option<File>,
+}
+
+/// The parent's own records. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// Its drain.
+    pub drain: DrainMemory,
+    /// The proven slurmd.
+    pub slurmd: SeenSlurmd,
+}
+
+impl Records {
+    /// May block with their disk.
+    pub fn of(state_dir: &Path) -> Self {
+        Self {
+            drain: DrainMemory::of(state_dir),
+            slurmd: SeenSlurmd::of(state_dir),
+        }
+    }
 }
 
 /// Creates and locks the state directory. Without it the daemon loses its memory, but the node keeps its health checks.
@@ -27,13 +50,16 @@ pub struct StateDir {
 /// When another instance holds it.
 pub fn take(dir: &Path, ids: &Ids) -> Result<StateDir, DirError> {
     let (path, uid, gid) = (dir.to_owned(), ids.uid, ids.gid);
-    take_within(PATIENCE, dir, move || dirs::take_state(&path, uid, gid))
+    take_within(PATIENCE, dir, move || {
+        let lock = dirs::take_state(&path, uid, gid)?;
+        Ok((lock, Records::of(&path)))
+    })
 }
 
 fn take_within(
     patience: Duration,
     dir: &Path,
-    take: impl FnOnce() -> Result<Option<File>, DirError> + Send + 'static,
+    take: impl FnOnce() -> Result<(Option<File>, Records), DirError> + Send + 'static,
 ) -> Result<StateDir, DirError> {
     let (to, from) = sync_channel(1);
     let spawned = thread::Builder::new().name("state".to_owned()).spawn(move || {
@@ -42,9 +68,10 @@ fn take_within(
         }
     });
     let why = match spawned.map(|_| from.recv_timeout(patience)) {
-        Ok(Ok(Ok(lock))) => {
+        Ok(Ok(Ok((lock, records)))) => {
             return Ok(StateDir {
                 path: Some(dir.to_owned()),
+                records,
                 _lock: lock,
             });
         }
@@ -72,7 +99,7 @@ mod tests {
         let (release, hang) = channel::<()>();
         let state = take_within(Duration::from_millis(1), Path::new("/state"), move || {
             sys::ignore(hang.recv());
-            Ok(None)
+            Ok((None, Records::default()))
         });
         assert_eq!(state.unwrap().path, None);
         drop(release);
@@ -92,8 +119,11 @@ mod tests {
         };
         assert_eq!(take_within(LONG, dir, move || Err(refused())).unwrap().path, None);
         take_within(LONG, dir, move || Err(held(false))).unwrap_err();
-        assert_eq!(take_within(LONG, dir, move || Err(held(true))).unwrap().path, None);
-        let taken = take_within(LONG, dir, || Ok(None)).unwrap();
+        assert_eq!(
+            take_within(LONG, dir, move || Err(held(true))).unwrap().path,
+            None
+        );
+        let taken = take_within(LONG, dir, || Ok((None, Records::default()))).unwrap();
         assert_eq!(taken.path.as_deref(), Some(dir));
     }
 }

@@ -1,5 +1,6 @@
 //! Asks Slurm and writes to it, as root: finds the own slurmd, proves the node, runs scontrol.
 
+mod disk;
 pub mod find;
 mod guard;
 pub mod here;

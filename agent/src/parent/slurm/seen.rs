@@ -2,22 +2,25 @@
 //! no boot time of it.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use collectors::sys::root;
 use serde::{Deserialize, Serialize};
 
+use super::disk::RecordDisk;
 use super::find::{Boot, LocalSlurmd};
 use sys::{dirs, files, store};
 
 /// Its name, in the parent's folder of the state directory.
 const FILE: &str = "slurmd";
 
-/// The proven slurmd, in memory and in a file that outlives the parent.
-#[derive(Debug, Default)]
+/// The proven slurmd, in memory and in a file that outlives the parent. Clones share it.
+#[derive(Clone, Debug, Default)]
 pub struct SeenSlurmd {
     file: Option<PathBuf>,
     boot: String,
-    slurmd: Option<LocalSlurmd>,
+    slurmd: Arc<Mutex<Option<LocalSlurmd>>>,
+    disk: RecordDisk,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -50,28 +53,39 @@ impl SeenSlurmd {
                 process: None,
                 boot: stored.reported,
             });
-        Self { file, boot, slurmd }
+        Self {
+            file,
+            boot,
+            slurmd: Arc::new(Mutex::new(slurmd)),
+            disk: RecordDisk::default(),
+        }
+    }
+
+    fn slurmd(&self) -> MutexGuard<'_, Option<LocalSlurmd>> {
+        self.slurmd.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The one that was proven, without its process; `wanted`: only of this node.
     pub fn get(&self, wanted: Option<&str>) -> Option<LocalSlurmd> {
         let own = |slurmd: &&LocalSlurmd| wanted.is_none_or(|name| name == slurmd.node_name);
-        self.slurmd.as_ref().filter(own).cloned()
+        self.slurmd().as_ref().filter(own).cloned()
     }
 
     /// Whether the node of this slurmd was proven, by this process of it or an earlier one, also of another version.
     pub fn is(&self, slurmd: &LocalSlurmd) -> bool {
         let is_it = |seen: &LocalSlurmd| seen.node_name == slurmd.node_name && seen.conf == slurmd.conf;
-        self.slurmd.as_ref().is_some_and(is_it)
+        self.slurmd().as_ref().is_some_and(is_it)
     }
 
     /// Its node was booted at another time than this machine: nothing is proven any more.
     pub fn forget(&mut self) {
-        if self.slurmd.take().is_some()
-            && let Some(file) = &self.file
-            && let Err(e) = files::remove(file)
-        {
-            tracing::warn!(path = %file.display(), error = %e, "cannot remove which slurmd is this node's");
+        let was_any = self.slurmd().take().is_some();
+        if let Some(file) = self.file.clone().filter(|_| was_any) {
+            self.disk.change(move || {
+                if let Err(e) = files::remove(&file) {
+                    tracing::warn!(path = %file.display(), error = %e, "cannot remove which slurmd is this node's");
+                }
+            });
         }
     }
 
@@ -81,7 +95,7 @@ impl SeenSlurmd {
             process: None,
             ..slurmd.clone()
         };
-        if self.slurmd.as_ref() == Some(&slurmd) {
+        if self.slurmd().as_ref() == Some(&slurmd) {
             return;
         }
         let stored = Stored {
@@ -91,12 +105,14 @@ impl SeenSlurmd {
             exe: slurmd.exe.clone(),
             reported: slurmd.boot,
         };
-        self.slurmd = Some(slurmd);
+        *self.slurmd() = Some(slurmd);
         let text = serde_json::to_string(&stored).unwrap_or_default();
-        if let Some(file) = self.file.as_ref().filter(|_| !self.boot.is_empty())
-            && let Err(e) = store::replace(file, text.as_bytes(), 0o600, false)
-        {
-            tracing::warn!(path = %file.display(), error = %e, "cannot store which slurmd is this node's");
+        if let Some(file) = self.file.clone().filter(|_| !self.boot.is_empty()) {
+            self.disk.change(move || {
+                if let Err(e) = store::replace(&file, text.as_bytes(), 0o600, false) {
+                    tracing::warn!(path = %file.display(), error = %e, "cannot store which slurmd is this node's");
+                }
+            });
         }
     }
 }
