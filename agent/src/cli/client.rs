@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::dirs;
-use crate::http::control::{Reply, Request, SOCKET};
+use crate::http::control::{INVALID, Reply, Request, SOCKET};
 use crate::screen::ColourArgs;
 
 /// Limit of a reply, in bytes.
@@ -54,6 +54,10 @@ pub(super) fn show<T>(
 
 fn taken<T>(run_dir: &Path, reply: Reply, take: impl FnOnce(Reply) -> Option<T>) -> anyhow::Result<T> {
     match reply {
+        Reply::Refused(text) if text.starts_with(INVALID) => anyhow::bail!(
+            "{text}; a daemon of another version than this program, {}, does not know all of its requests",
+            env!("CARGO_PKG_VERSION")
+        ),
         Reply::Refused(text) => anyhow::bail!(text),
         reply => take(reply).ok_or_else(|| Unreachable::odd(run_dir).into()),
     }
@@ -161,6 +165,11 @@ fn reason(e: &io::Error, patience: Duration) -> String {
         io::ErrorKind::UnexpectedEof => {
             "connection closed without a reply; the daemon may be starting or stopping".to_owned()
         }
+        io::ErrorKind::InvalidData => format!(
+            "the reply is not one of this version, {}: use the program of the daemon's version, also to see whether an \
+             order was carried out ({e})",
+            env!("CARGO_PKG_VERSION")
+        ),
         _ => e.to_string(),
     }
 }

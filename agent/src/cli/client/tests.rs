@@ -35,6 +35,22 @@ fn a_daemon_that_is_down_or_talks_nonsense_is_down_and_the_error_says_where_and_
     for nonsense in ["", "{\"done\":\"x\"}", "nonsense\n"] {
         assert!(ask(daemon(nonsense).path(), &Request::Status).is_err());
     }
+    let other = ask(daemon("{\"done\":\"x\"}\n").path(), &Request::Status);
+    other.unwrap();
+    let other = ask(daemon("{\"nodestate\":\"x\"}\n").path(), &Request::Status).unwrap_err();
+    let other = other.to_string();
+    assert!(
+        other.contains("the reply is not one of this version, "),
+        "{other}"
+    );
+    let older = daemon("{\"refused\":\"invalid request: unknown variant `readings`\"}\n");
+    let older = answer(older.path(), &Request::Status, Some)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        older.contains("`readings`; a daemon of another version"),
+        "{older}"
+    );
     let stale = tempfile::tempdir().unwrap();
     drop(UnixListener::bind(stale.path().join(SOCKET)).unwrap());
     let down = ask(stale.path(), &Request::Status).unwrap_err().to_string();
