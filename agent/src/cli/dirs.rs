@@ -1,8 +1,14 @@
 //! The daemon's directories: for root below /run and /var/lib, for other users as XDG specifies.
 
 use std::ffi::OsString;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+
+use crate::http::control::SOCKET;
 
 /// The run directory of a daemon that root started.
 pub const SYSTEM_RUN: &str = "/run/nodewarden";
@@ -46,19 +52,35 @@ impl Dirs {
 }
 
 /// The run directory for a client command: the given one, this user's own if it exists, else the system's. A folder
-/// below /tmp that another user created is not used.
+/// below /tmp that another user created is not used, and one that a trial left only where the system has none.
 pub fn to_read(given: Option<&Path>) -> PathBuf {
     if let Some(given) = given {
         return given.to_owned();
     }
-    let uid = nix::unistd::geteuid().as_raw();
     let own = Dirs::own().run;
-    let exists = || own.symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == uid);
-    if uid == 0 || exists() {
+    match nix::unistd::geteuid().as_raw() {
+        0 => own,
+        uid => choose(own, uid, Path::new(SYSTEM_RUN)),
+    }
+}
+
+fn choose(own: PathBuf, uid: u32, system: &Path) -> PathBuf {
+    let exists = own.symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == uid);
+    if exists && (listens(&own) || !system.is_dir()) {
         own
     } else {
-        SYSTEM_RUN.into()
+        system.to_owned()
     }
+}
+
+/// Whether a daemon has the control socket. Without waiting for a busy one.
+fn listens(run: &Path) -> bool {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let connect = || {
+        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        connect(socket.as_raw_fd(), &UnixAddr::new(&run.join(SOCKET))?)
+    };
+    matches!(connect(), Ok(()) | Err(Errno::EAGAIN))
 }
 
 #[cfg(test)]
@@ -99,6 +121,25 @@ mod tests {
             pair("/tmp/nodewarden-7", "/h/.local/state/nodewarden")
         );
         assert_eq!(of(7, &[]), pair("/tmp/nodewarden-7", "/tmp/nodewarden-7/state"));
+    }
+
+    /// Its commands said that the daemon is down while the system's ran.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "the test makes folders")]
+    fn the_folder_that_a_trial_left_does_not_hide_the_systems_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, system) = (dir.path().join("own"), dir.path().join("system"));
+        let chosen = || choose(own.clone(), nix::unistd::geteuid().as_raw(), &system);
+        assert_eq!(chosen(), system);
+        std::fs::create_dir(&own).unwrap();
+        assert_eq!(chosen(), own);
+        std::fs::create_dir(&system).unwrap();
+        assert_eq!(chosen(), system);
+        let listener = std::os::unix::net::UnixListener::bind(own.join(SOCKET)).unwrap();
+        assert_eq!(chosen(), own);
+        // One that has ended left its socket.
+        drop(listener);
+        assert_eq!(chosen(), system);
     }
 
     #[test]
