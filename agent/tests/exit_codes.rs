@@ -71,3 +71,20 @@ fn an_output_that_cannot_be_written_makes_no_configuration_invalid() {
         }
     }
 }
+
+/// Slurm drains a node whose prolog ends by a signal.
+#[test]
+fn a_limit_of_file_sizes_does_not_end_a_hook() {
+    let dir = tempfile::tempdir().unwrap();
+    for verb in ["prolog", "epilog"] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]);
+        shell.args([env!("CARGO_BIN_EXE_nodewarden"), "hook", verb, "--run-dir"]);
+        shell.arg(dir.path()).env("SLURM_JOB_ID", "7");
+        shell.env("SLURM_JOB_UID", "1000").env("SLURM_JOB_PARTITION", "p");
+        let output = shell.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{verb}: {stderr}");
+        assert!(stderr.contains("File too large"), "{verb}: {stderr}");
+    }
+}

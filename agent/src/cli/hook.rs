@@ -42,6 +42,8 @@ const REMOVED: usize = 8;
 
 /// Runs the hook and prints its error.
 pub(super) fn hook(command: &HookCommand) -> ExitCode {
+    // Slurm treats the end by a signal (SIGXFSZ) as a failed prolog.
+    sys::ignore(sys::signals::survive_file_limit());
     let (done, args) = match command {
         HookCommand::Prolog(args) => (begin(&run_dir(args)), args),
         HookCommand::Epilog(args) => (end(&run_dir(args)), args),
