@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::boot;
 use super::environ;
-use super::patience::OneAway;
 use super::helper::{self, Client, Question, ThreadFile};
+use super::patience::OneAway;
 use super::root;
 use crate::{Env, Error, domain};
 
@@ -125,7 +125,9 @@ impl Thread {
         let Some(status) = status(&self.folder)? else {
             return Ok(None);
         };
-        let wchan = self.locked(|thread| thread.read(ThreadFile::Wchan)).unwrap_or_default();
+        let wchan = self
+            .locked(|thread| thread.read(ThreadFile::Wchan))
+            .unwrap_or_default();
         let wchan = if wchan == "0" { String::new() } else { wchan };
         let task = |tid| Task {
             tid,

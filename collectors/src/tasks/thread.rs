@@ -75,7 +75,8 @@ fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<
         Error::parse(file.display().to_string(), "", "context switches")
     })?;
     let (pid, tid) = thread.ids();
-    let is_blocked = |task: &Task| is_uninterruptible(task.state) && !waits_for_core_dump(task) && !waits_for_child(task);
+    let is_blocked =
+        |task: &Task| is_uninterruptible(task.state) && !waits_for_core_dump(task) && !waits_for_child(task);
     // It woke meanwhile.
     let Some(task) = thread.state()?.filter(is_blocked) else {
         return Ok(None);

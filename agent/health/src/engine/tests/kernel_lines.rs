@@ -160,7 +160,10 @@ fn a_library_of_another_version_drains_no_node() {
     sim.event(line("nvidia-versions", ""));
     sim.pass(600);
     assert_eq!(sim.incidents().len(), 1);
-    assert_eq!((sim.slurm.drains, sim.engine.verdict().health), (0, Health::Healthy));
+    assert_eq!(
+        (sim.slurm.drains, sim.engine.verdict().health),
+        (0, Health::Healthy)
+    );
     sim.event(line("nvidia-not-started", "0000:0a:00.0"));
     sim.pass(600);
     assert_eq!(sim.slurm.drains, 1, "the check may drain");
