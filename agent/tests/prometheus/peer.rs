@@ -98,6 +98,8 @@ fn is_left_out(case: &str, (name, labels): &Series) -> bool {
         }
         // Virtual functions show the counters of their parent again.
         "sriov" => labels["device"] != "mlx5_0",
+        // So do the planes of a port.
+        "port-degraded" => labels["device"] == "smi1" && labels.contains_key("port"),
         _ => false,
     }
 }

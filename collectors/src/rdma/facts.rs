@@ -4,8 +4,8 @@ use std::io::ErrorKind::{InvalidInput, Unsupported};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::function;
 use super::port::PortLocation;
+use super::{choice, function};
 use crate::Error;
 use crate::netlink::nldev;
 use crate::sys::root;
@@ -24,7 +24,8 @@ pub(crate) struct PortFacts {
     pub(crate) netdev: String,
     /// A bond has taken the interface named by netlink.
     pub(super) is_bonded: bool,
-    /// The port is a vport of an e-switch and no link of this node: neither read nor judged.
+    /// The port is no link of this node, but a vport of an e-switch or a plane of another device's port: neither read nor
+    /// judged.
     pub(crate) is_representor: bool,
     /// The port is the uplink of an e-switch, by its interface on the device's own function: a device has one at most.
     pub(super) is_uplink: bool,
@@ -111,6 +112,9 @@ impl PortFacts {
 /// Whether the port represents a vport. In switchdev mode mlx5 has one device, with a port for each vport that could exist
 /// (ib_rep.c). Links of this node are those with an uplink as interface. Only netlink shows that a port has no interface.
 fn is_representor(place: &PortLocation, facts: &PortFacts, is_answered: bool) -> Result<bool, Error> {
+    if is_of_planes(place)? {
+        return Ok(true);
+    }
     if !has_vports(place) || facts.link_layer == "InfiniBand" {
         return Ok(false);
     }
@@ -123,6 +127,32 @@ fn is_representor(place: &PortLocation, facts: &PortFacts, is_answered: bool) ->
     }
     // The uplink is another port's.
     has_uplink_netdev(place)
+}
+
+/// Whether the device is an SMI sub-device, with a port for each plane of its parent's link. mlx5 gives it the parent's PCI
+/// function, and no hardware counters (`plane_profile` of hw/mlx5/main.c, Linux 6.11).
+fn is_of_planes(place: &PortLocation) -> Result<bool, Error> {
+    if !place.function.driver.starts_with("mlx5") || has_counters(&place.folder)? {
+        return Ok(false);
+    }
+    let on_function = place.folder.join("device/infiniband");
+    for name in root::list(&on_function)?.unwrap_or_default() {
+        if name != place.device && has_counters(&on_function.join(name))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a port of a device has hardware counters.
+fn has_counters(device: &Path) -> Result<bool, Error> {
+    for port in choice::numbers(device)? {
+        let counters = device.join("ports").join(port.to_string()).join("hw_counters");
+        if root::inode(&counters)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether an interface is the uplink of the device's e-switch. In a bond the port has the interface of the active link,
