@@ -57,7 +57,7 @@ fn mlx5(text: &str) -> Option<FirmwareFault> {
         Some(FirmwareFault::LateCompletion)
     } else if message.starts_with("device's health compromised") {
         Some(FirmwareFault::Unresponsive)
-    } else if message.starts_with("Fatal error ") && message.contains(" detected") {
+    } else if (message.starts_with("Fatal error ") && message.contains(" detected")) || is_assert(message) {
         Some(FirmwareFault::Fatal)
     } else if message.starts_with("health recovery failed")
         || message.starts_with("health recovery flow aborted, PCI reads still not working")
@@ -66,6 +66,18 @@ fn mlx5(text: &str) -> Option<FirmwareFault> {
     } else {
         None
     }
+}
+
+/// `Health issue observed, firmware internal error, severity(3) ERROR:`. Since Linux 6.15 it is the only line of a firmware
+/// assert. The severities are the kernel's log levels: above 3 it is a warning or information.
+fn is_assert(message: &str) -> bool {
+    let Some(rest) = message.strip_prefix("Health issue observed, ") else {
+        return false;
+    };
+    let severity = rest
+        .split_once("severity(")
+        .and_then(|(_, rest)| rest.split_once(')'));
+    severity.is_some_and(|(level, _)| ["0", "1", "2", "3"].contains(&level))
 }
 
 fn mlx4(text: &str) -> Option<FirmwareFault> {
@@ -160,6 +172,7 @@ mod tests {
             "mlx5_core 0000:3b:00.0: mlx5_cmd_out_err:835:(pid 1190): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), syndrome (0x305684), err(-22)",
             "mlx5_core 0000:3b:00.0: mlx5_cmd_check:810:(pid 4711): ACCESS_REG(0x805) op_mod(0x0) failed, status bad parameter(0x3), syndrome (0x15c356)",
             "mlx5_core 0000:3b:00.0: print_health_info:435:(pid 0): assert_var[0] 0x0521945b",
+            "mlx5_core 0000:3b:00.0: print_health_info:431:(pid 0): Health issue observed, High temperature, severity(4) WARNING:",
             "mlx5_core 0000:3b:00.0 ens1np0: Link down",
             "mlx5_core 0000:3b:00.0: Port module event: module 0, Cable plugged",
             "bnxt_en 0000:01:00.0 eth0: hwrm req_type 0x98 seq id 0x5a error 0xf",
@@ -188,6 +201,11 @@ mod tests {
             (
                 "mlx5_core 0000:01:00.1: poll_health:797:(pid 0): Fatal error 1 detected",
                 "0000:01:00.1",
+                FirmwareFault::Fatal,
+            ),
+            (
+                "mlx5_core 0000:08:00.0: print_health_info:425:(pid 912): Health issue observed, firmware internal error, severity(3) ERROR:",
+                "0000:08:00.0",
                 FirmwareFault::Fatal,
             ),
             (
@@ -253,6 +271,7 @@ mod tests {
             "mlx5_core 56: wait_func:1:(pid 1): X timeout. Will cause a leak of a command resource",
             "mlx5_core 0000:56:00.0: note: wait_func:1:(pid 1): X timeout. Will cause a leak of a command resource",
             "ice 0000:31:00.0 a[7] bad frame in b: Requesting a reset",
+            "mlx5_core 0000:56:00.0: Health issue observed, firmware internal error, severity(",
             "mlx5_core ",
             "ice ",
         ] {
