@@ -31,7 +31,7 @@ pub(super) fn members(net: &Path, bond: &str) -> Result<Vec<String>, Error> {
 /// The link of a member of a bond. `None`: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MemberLink {
-    /// Whether it is up. Also unknown if it never was: an unused port of a card is no fault.
+    /// Whether it is up and the bond uses it. Also unknown if it never was up: an unused port of a card is no fault.
     pub(super) is_up: Option<bool>,
     /// Whether it ever was since its interface was created (`carrier_up_count`, net/sched/sch_generic.c): a reboot or a
     /// reload of the driver creates a new one.
@@ -43,6 +43,10 @@ impl MemberLink {
         let text = |file| root::read_text(&net.join(member).join(file)).ok().flatten();
         match text("operstate").as_deref() {
             None | Some("unknown") => Self::default(),
+            Some("up") if is_left_out(&net.join(member)) => Self {
+                is_up: Some(false),
+                had_link: Some(true),
+            },
             Some("up") => Self {
                 is_up: Some(true),
                 had_link: Some(true),
@@ -57,6 +61,16 @@ impl MemberLink {
             }
         }
     }
+}
+
+/// Whether LACP put a member into another aggregator than the one that the bond uses. Its link stays up, and RoCE uses the other
+/// members (`mlx5_infer_tx_affinity_mapping` of lag/lag.c, Linux 6.12). Bonds in other modes show no such numbers.
+fn is_left_out(member: &Path) -> bool {
+    let number = |file| root::read_text(&member.join(file)).ok()??.parse::<u64>().ok();
+    // 0: the bond uses none at the moment.
+    let used = number("master/bonding/ad_aggregator").filter(|id| *id != 0);
+    let own = number("bonding_slave/ad_aggregator_id");
+    used.zip(own).is_some_and(|(used, own)| used != own)
 }
 
 #[cfg(test)]
@@ -86,6 +100,37 @@ mod tests {
             fs::write(folder.join("carrier_up_count"), format!("{links}\n")).unwrap();
             let expected = MemberLink { is_up, had_link };
             assert_eq!(MemberLink::of(net, "eth0"), expected, "{state} {links}");
+        }
+    }
+
+    #[test]
+    fn a_member_outside_of_the_aggregator_that_the_bond_uses_is_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let net = dir.path();
+        fs::create_dir_all(net.join("eth0/bonding_slave")).unwrap();
+        fs::create_dir_all(net.join("bond0/bonding")).unwrap();
+        symlink("../bond0", net.join("eth0/master")).unwrap();
+        fs::write(net.join("eth0/operstate"), "up\n").unwrap();
+        for (used, own, is_up) in [
+            ("1", "1", true),
+            ("1", "2", false),
+            ("0", "2", true),
+            ("1", "N/A", true),
+            ("", "N/A", true),
+            ("", "2", true),
+        ] {
+            fs::write(net.join("bond0/bonding/ad_aggregator"), format!("{used}\n")).unwrap();
+            fs::write(
+                net.join("eth0/bonding_slave/ad_aggregator_id"),
+                format!("{own}\n"),
+            )
+            .unwrap();
+            let found = MemberLink::of(net, "eth0");
+            assert_eq!(
+                (found.is_up, found.had_link),
+                (Some(is_up), Some(true)),
+                "{used} {own}"
+            );
         }
     }
 

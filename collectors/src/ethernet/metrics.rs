@@ -9,7 +9,7 @@ const PAUSE: &str = "ETHTOOL_GSTATS, else ETHTOOL_MSG_PAUSE_GET with statistics"
 const FEC: &str = "ETHTOOL_MSG_FEC_GET with statistics, else ETHTOOL_GSTATS";
 const ECN: &str = "/sys/class/net/*/ecn/roce_{np,rp}/enable/*";
 const MTU: &str = "/sys/class/net/*/mtu";
-const MEMBER: &str = "/sys/class/net/*/{operstate,carrier_up_count}";
+const MEMBER: &str = "/sys/class/net/*/{operstate,carrier_up_count,bonding_slave/ad_aggregator_id}";
 const OWN: &str = "nodewarden";
 
 /// The labels that every series has: the port, and the interface, which is the port's own or a member of its bond.
@@ -122,7 +122,7 @@ metrics! {
     PORT_MTU "rdma_port_mtu_bytes" Gauge Bytes Detail [] MTU
         "MTU of the port's network interface in bytes, without the Ethernet header.";
     LAG_MEMBER_UP "rdma_lag_member_up" Gauge None Core [] MEMBER
-        "Link state of a member of the port's bond: 1 up, 0 down; absent if it never had a link.";
+        "Link state of a member of the port's bond: 1 up, 0 down or left out by LACP; absent if it never had a link.";
     LAG_MEMBER_HAD_LINK "rdma_lag_member_had_link" Gauge None Detail [] MEMBER
         "Link history of a member of the port's bond since its network interface was created, at boot or at a reload of the driver: 1 had a link, 0 never had one.";
     DCQCN_ENABLED "rdma_dcqcn_enabled" Gauge None Detail ["point" "priority"] ECN
