@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use collectors::SubjectKind;
-use collectors::ethernet::metrics::LAG_MEMBER_UP;
+use collectors::ethernet::metrics::{LAG_MEMBER_UP, PHY_LINK_DOWN};
 
 use super::growth::{TOGETHER_MS, is_with};
 use super::{Check, May, Scope, Version, Watch};
@@ -53,15 +53,17 @@ static PACE: Pace = Pace {
 
 /// Sources of interruptions.
 const SOURCES: [&str; 3] = ["link_downed", "carrier_down", "seen"];
-/// Before the interface in the source of an interruption of a member of a bond.
+/// Before the interface in the source of an interruption of a member of a bond, by its state.
 const MEMBER: &str = "member ";
+/// The same by its counter.
+const COUNTED_MEMBER: &str = "counted member ";
 
 fn key(port: &Port<'_>) -> String {
     format!("{} {}", CHECK.id, port.id)
 }
 
-/// A port, and one of [`SOURCES`].
-type Name = (String, &'static str);
+/// A port, and one of [`SOURCES`] or a member of its bond.
+type Name = (String, String);
 
 #[derive(Default)]
 struct State {
@@ -115,11 +117,15 @@ impl State {
         let mut fell: Vec<(Name, u64)> = Vec::new();
         let mut levels = BTreeMap::new();
         for port in judge.ports {
-            for (source, sample) in [
-                ("link_downed", &port.link_downed),
-                ("carrier_down", &port.carrier_down),
-            ] {
-                if let (Some(sample), Some(value)) = (sample, number(sample.as_ref())) {
+            let own = [
+                ("link_downed", port.link_downed.as_ref()),
+                ("carrier_down", port.carrier_down.as_ref()),
+            ];
+            let own = own
+                .into_iter()
+                .filter_map(|(source, sample)| Some((source.to_owned(), sample?)));
+            for (source, sample) in own.chain(counted_members(port)) {
+                if let Some(value) = number(Some(sample)) {
                     let name = (port.id.clone(), source);
                     let count = self.counters.growth(name.clone(), value);
                     // Growth before the first reading has no time.
@@ -137,7 +143,7 @@ impl State {
         let seen = self.levels.fallen(levels);
         if settled {
             for ((port, source), count) in fell {
-                self.falls.note(judge, &port, source, count);
+                self.falls.note(judge, &port, &source, count);
             }
             for port in judge.ports.iter().filter(|port| seen.contains(&port.id)) {
                 let member = port.lost_member().filter(|_| port.is_reduced());
@@ -151,11 +157,22 @@ impl State {
     }
 }
 
+/// The counters of the members of a port's bond, by their source.
+fn counted_members<'p, 'a>(port: &'p Port<'a>) -> impl Iterator<Item = (String, &'p Sample<'a>)> {
+    port.all(&PHY_LINK_DOWN).filter_map(|sample| {
+        let netdev = sample.label("netdev")?;
+        port.with(&LAG_MEMBER_UP, "netdev", netdev)?;
+        Some((format!("{COUNTED_MEMBER}{netdev}"), sample))
+    })
+}
+
 /// Interruptions of a link by each of [`SOURCES`], without those shared by most peers.
 struct Falls {
     own: [usize; 3],
     /// By state, of each member of its bond.
     of_members: Vec<(String, usize)>,
+    /// The same by their counters.
+    counted_members: Vec<(String, usize)>,
     /// Interruptions that most peers share.
     shared: usize,
     last_ms: Option<u64>,
@@ -174,6 +191,7 @@ impl Falls {
         let mut falls = Self {
             own: [0; 3],
             of_members: Vec::new(),
+            counted_members: Vec::new(),
             shared: 0,
             last_ms: None,
         };
@@ -187,21 +205,29 @@ impl Falls {
             let (_, window) = if source == "seen" { SEEN } else { COUNTED };
             own_of(times.of(&port.id, source, window, now_ms))
         });
-        let (_, window) = SEEN;
-        let of_members: Vec<(String, usize)> = times
-            .of_device(&port.id, window, now_ms)
-            .into_iter()
-            .filter_map(|(source, times)| Some((source.strip_prefix(MEMBER)?.to_owned(), own_of(times))))
-            .filter(|(_, count)| *count > 0)
-            .collect();
-        (falls.own, falls.of_members) = (own, of_members);
-        falls
+        let mut of_each = |prefix, (_, window): (usize, u64)| -> Vec<(String, usize)> {
+            times
+                .of_device(&port.id, window, now_ms)
+                .into_iter()
+                .filter_map(|(source, times)| Some((source.strip_prefix(prefix)?.to_owned(), own_of(times))))
+                .filter(|(_, count)| *count > 0)
+                .collect()
+        };
+        let of_members = of_each(MEMBER, SEEN);
+        let counted_members = of_each(COUNTED_MEMBER, COUNTED);
+        Self {
+            own,
+            of_members,
+            counted_members,
+            ..falls
+        }
     }
 
     fn is_enough(&self) -> bool {
         let [link, carrier, seen] = self.own;
         let of_members: usize = self.of_members.iter().map(|(_, count)| count).sum();
-        link.max(carrier) >= COUNTED.0 || seen + of_members >= SEEN.0
+        let counted = self.counted_members.iter().map(|(_, count)| *count);
+        counted.fold(link.max(carrier), usize::max) >= COUNTED.0 || seen + of_members >= SEEN.0
     }
 
     fn reading(&self, port: &Port<'_>, now_ms: u64, watched_ms: u64) -> Reading {
@@ -221,7 +247,11 @@ impl Falls {
         // With a saturated or missing counter, the absence of interruptions is unproven.
         let blind = counts == Some(SATURATED)
             || (link > 0 && counts.is_none())
-            || (carrier > 0 && port.carrier_down.is_none());
+            || (carrier > 0 && port.carrier_down.is_none())
+            || self
+                .counted_members
+                .iter()
+                .any(|(netdev, _)| port.with(&PHY_LINK_DOWN, "netdev", netdev).is_none());
         if port.full_link() == Link::Up && watched_ms >= QUIET_MS && !blind {
             Reading::Good
         } else {
@@ -232,8 +262,8 @@ impl Falls {
 
 fn finding(port: &Port<'_>, group: &Group<'_>, falls: &Falls) -> Finding {
     let [link, carrier, seen] = falls.own;
-    let counter = |sample: &Option<Sample<'_>>, count: usize| {
-        let sample = sample.as_ref().filter(|_| count > 0)?;
+    let counter = |sample: Option<&Sample<'_>>, count: usize| {
+        let sample = sample.filter(|_| count > 0)?;
         let (most, _) = COUNTED;
         Some(evidence(
             sample,
@@ -252,13 +282,18 @@ fn finding(port: &Port<'_>, group: &Group<'_>, falls: &Falls) -> Finding {
                 None => format!("{netdev} of its bond expected {}", by_state(*count)),
             },
         );
+    let counted_members = falls
+        .counted_members
+        .iter()
+        .filter_map(|(netdev, count)| counter(port.with(&PHY_LINK_DOWN, "netdev", netdev), *count));
     let lines: Vec<String> = [
-        counter(&port.link_downed, link),
-        counter(&port.carrier_down, carrier),
+        counter(port.link_downed.as_ref(), link),
+        counter(port.carrier_down.as_ref(), carrier),
         of_state.map(|sample| evidence(sample, &by_state(seen))),
     ]
     .into_iter()
     .flatten()
+    .chain(counted_members)
     .chain(of_members)
     .chain([format!(
         "{}; {} more shared with most peers ignored",

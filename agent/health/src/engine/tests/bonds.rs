@@ -1,7 +1,7 @@
 //! A bonded port that lost a member is up for every check but those about lost redundancy.
 
 use collectors::ethernet::metrics::{
-    FEC_MODE, LAG_MEMBER_UP, PHY_RX_BITS, PHY_SYMBOL_ERRORS, RESTING, UNREADABLE,
+    FEC_MODE, LAG_MEMBER_UP, PHY_LINK_DOWN, PHY_RX_BITS, PHY_SYMBOL_ERRORS, RESTING, UNREADABLE,
 };
 use collectors::rdma::metrics::{ROCE_V2_GIDS, RX_ICRC_ENCAPSULATED};
 
@@ -146,6 +146,32 @@ fn a_member_that_flaps_is_named() {
         evidence.starts_with(line) && !evidence.contains("rdma_port_state"),
         "{evidence}"
     );
+    sim.pass(7 * HOUR);
+    assert!(sim.says(detail, true));
+}
+
+/// A link is back within seconds: no reading sees it down.
+#[test]
+fn a_member_that_flaps_between_readings_is_found_by_its_counter() {
+    let detail = "link goes down again and again at 0000:13:00.0";
+    let mut sim = node(8, |_| {});
+    let blink = |sim: &mut Sim, times: usize| {
+        for _ in 0..times {
+            for port in &mut sim.host.ports {
+                port.add(&PHY_LINK_DOWN, &["eth0"], 0.0);
+            }
+            sim.pass(60);
+            sim.host.ports[3].add(&PHY_LINK_DOWN, &["eth0"], 1.0);
+            sim.pass(540);
+        }
+    };
+    blink(&mut sim, 4);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    blink(&mut sim, 1);
+    let evidence = evidence_of(&sim, detail);
+    let line = "rdma_phy_link_down_total{device=\"mlx5_3\",port=\"1\",netdev=\"eth0\"} 5, expected to grow by fewer than 5 in \
+                24 h, grew by 5";
+    assert!(evidence.starts_with(line), "{evidence}");
     sim.pass(7 * HOUR);
     assert!(sim.says(detail, true));
 }
