@@ -13,6 +13,7 @@ What nodewarden recognises in the kernel log, besides [Xids](xids.md), SXids, lo
 `host_kernel_events_total{event=\"ROW\"}`. Lines of one report within 2 s count once. In the forms, `*` is any text, `%` a number,
 and `<>` the subject's name. What follows the form is free. Lines that a program wrote to the log do not count.
 A line that begins with the name of a process (`PROCESS`, chosen by any user) has no other form.
+A fault whose end is logged before a reading (15 s) stands until 1 h without, and does not drain.
 
 | row | about | what happened | check | ends by | forms |
 |---|---|---|---|---|---|

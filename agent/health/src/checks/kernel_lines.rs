@@ -88,7 +88,7 @@ check! { MEMORY_EXHAUSTED "memory-exhausted" Node Node ObserveOrDrain,
 }
 check! { STORAGE_SERVER "storage-server" Server Shared Observe,
     fires "The kernel log reports a server of NFS or Lustre that does not respond or evicted this client. Or lost locks, or a peer that LNet does not reach.",
-    clears "The kernel reports it as back, or each NFS mount of it answers. Evictions, lost locks, peers: 6 h without. Time-outs: 1 h without.",
+    clears "The kernel reports it as back, or each NFS mount of it answers. Evictions, lost locks, peers: 6 h without. Time-outs, and faults that were over before a reading: 1 h without.",
     ignored "Single requests that failed: counted. Lines of a server about its clients."
 }
 
@@ -99,6 +99,9 @@ static PACE: Pace = Pace {
     good: 3,
     hold: Duration::from_secs(60),
 };
+
+/// What ends a fault that was over before a reading showed it: it may come again.
+const BRIEF: Ends = Ends::Quiet(1);
 
 /// The longest line that is stored, in characters.
 const MAX_LINE: usize = 200;
@@ -119,6 +122,9 @@ struct Last {
     /// How many lines of an end came.
     #[serde(default)]
     ends: u64,
+    /// When a line ended it before a reading showed it, in milliseconds since boot, by the clock of the log.
+    #[serde(default)]
+    ended_ms: Option<u64>,
     line: String,
 }
 
@@ -222,6 +228,10 @@ impl Watch for State {
                 }
                 if of_node && last.count > last.ends.max(1) {
                     self.open.put(key, last);
+                } else if last.said == 0 || last.ended_ms.is_some() {
+                    // Or what comes and goes between readings would never be shown.
+                    last.ended_ms = Some(heard.event.at_us / 1000);
+                    self.open.put(key, last);
                 }
             }
         } else if self.ends(&line.row).is_some()
@@ -257,6 +267,7 @@ impl Watch for State {
             let Some(ends) = self.ends(&last.about.row) else {
                 continue;
             };
+            let ends = if last.is_over() { BRIEF } else { ends };
             let reading = match is_over(last, ends) {
                 None => Reading::Bad,
                 Some(false) => Reading::Unknown,
@@ -339,8 +350,14 @@ impl Last {
             count: 0,
             said: 0,
             ends: 0,
+            ended_ms: None,
             line: String::new(),
         }
+    }
+
+    /// Whether a line ended it before a reading showed it, and no other fault followed.
+    fn is_over(&self) -> bool {
+        self.ended_ms.is_some_and(|ended| ended >= self.at_ms)
     }
 }
 
@@ -389,7 +406,7 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
             Remedy::Inspect
         },
         // Where the site sets the check: it only observes by default.
-        drains: check.scope == Scope::Node,
+        drains: check.scope == Scope::Node && !last.is_over(),
         joins: Joins::Attaches,
         clears: match ends {
             Ends::Reboot => vec![Clear::Reboot],
@@ -399,7 +416,11 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
             Ends::Person => vec![Clear::Person],
         },
         count: last.count.max(1),
-        evidence: format!("kernel log: {}", last.line),
+        evidence: if last.is_over() {
+            format!("kernel log: {}; its end was logged before a reading", last.line)
+        } else {
+            format!("kernel log: {}", last.line)
+        },
         comments_only: id.starts_with(AMD) || id == NVIDIA_VERSIONS,
         ..Finding::of_condition(check.id, subject)
     }

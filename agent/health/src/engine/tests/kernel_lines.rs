@@ -127,6 +127,59 @@ fn a_server_that_is_back_ends_it_for_that_server() {
     assert_eq!(of, [("server fs01", true), ("server fs02", false)]);
 }
 
+/// As a client of Lustre with a bad port: lost and restored within a second, every few minutes.
+#[test]
+fn what_comes_and_goes_between_readings_is_one_incident_until_an_hour_without() {
+    let target = "scratch-OST003a-osc-ffff8803";
+    let mut sim = node();
+    for _ in 0..10 {
+        sim.event(line("lustre-lost", target));
+        sim.event(line("lustre-restored", target));
+        sim.pass(203);
+    }
+    let what = "the connection to a Lustre target was lost";
+    assert_eq!(sim.incidents(), [format!("{what} open")]);
+    let found = sim.engine.view().incidents[0].findings[0].clone();
+    assert_eq!(found.count, 10);
+    assert_eq!(
+        found.evidence[0],
+        "kernel log: line 1; its end was logged before a reading"
+    );
+    sim.pass(HOUR);
+    assert_eq!(sim.incidents(), [format!("{what} cleared")]);
+    // Lost for longer, it ends with its line as ever.
+    sim.event(line("lustre-lost", target));
+    sim.pass(60);
+    sim.event(line("lustre-restored", target));
+    sim.pass(120);
+    assert!(sim.incidents().iter().all(|one| one.ends_with("cleared")));
+}
+
+/// The next loss of a connection that came and went may last.
+#[test]
+fn what_came_back_before_a_reading_and_is_lost_again_stays() {
+    let target = "scratch-OST003a-osc-ffff8803";
+    let mut sim = node();
+    sim.event(line("lustre-lost", target));
+    sim.event(line("lustre-restored", target));
+    sim.pass(60);
+    sim.event(line("lustre-lost", target));
+    sim.pass(24 * HOUR);
+    assert_eq!(
+        sim.incidents(),
+        ["the connection to a Lustre target was lost open"]
+    );
+}
+
+#[test]
+fn what_is_over_before_a_reading_never_drains() {
+    let mut sim = draining("gpu-driver-error");
+    sim.event(line("amdgpu-ring-timeout", "0000:03:00.0"));
+    sim.event(line("amdgpu-reset-done", "0000:03:00.0"));
+    sim.pass(60);
+    assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 0));
+}
+
 #[test]
 fn an_sxid_is_an_incident_where_it_stops_every_nvlink() {
     let sxid = |code, fatal| {
