@@ -155,6 +155,9 @@ impl AmdGpu {
                         false => units,
                     });
                 sensors::push_table(gpu, table, energy, &mut state.links, out);
+                if let Some(hwmon) = hwmon.as_deref().filter(|_| table.lacks_power()) {
+                    sensors::push_power_of_files(gpu, hwmon, files, out);
+                }
                 if sensors::is_of_apu(table) {
                     sensors::push_apu(gpu, hwmon.as_deref(), files, out);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::files::GpuFiles;
-use super::gpu_metrics::{Field, Table};
+use super::gpu_metrics::{Field, HOTTEST, Table};
 use super::metrics as n;
 use crate::gpu::metrics as m;
 use crate::host::link;
@@ -93,7 +93,9 @@ pub(super) fn push_table(
         let hottest = || table.list(Field::TemperatureHbm).flatten().max();
         let memory = get(Field::TemperatureMemory).or_else(hottest);
         real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1.0);
-        push_power(gpu, get(Field::SocketPower), table.has_mean_power(), 1.0, out);
+        if !table.lacks_power() {
+            push_power(gpu, get(Field::SocketPower), table.has_mean_power(), 1.0, out);
+        }
         real(out, &m::ENERGY, &[gpu], energy, ENERGY);
         percent(out, &m::UTILIZATION, &[gpu], get(Field::GfxActivity));
         percent(out, &m::MEMORY_UTILIZATION, &[gpu], get(Field::MemoryActivity));
@@ -209,7 +211,7 @@ pub(super) fn push_apu(gpu: &str, hwmon: Option<&str>, files: &GpuFiles, out: &m
 }
 
 /// The power by hwmon, which the driver converts to microwatts for each part.
-fn push_power_of_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block) {
+pub(super) fn push_power_of_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block) {
     // A die without the sensors of its module says 0.
     let power = |name| {
         let microwatts = files.number(&format!("{hwmon}/{name}"));
@@ -223,8 +225,9 @@ fn push_power_of_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block
 /// Values of single files, each of which costs a query of the firmware.
 pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Block) {
     let sensor = |name: &str| files.number(&format!("{hwmon}/{name}"));
-    let (edge, hotspot) = (sensor("temp1_input"), sensor("temp2_input"));
-    let memory = sensor("temp3_input");
+    let celsius = |name| sensor(name).filter(|millidegrees| *millidegrees <= HOTTEST * 1000);
+    let (edge, hotspot) = (celsius("temp1_input"), celsius("temp2_input"));
+    let memory = celsius("temp3_input");
     let clocks = [("sm", sensor("freq1_input")), ("memory", sensor("freq2_input"))];
     real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1000.0);
     real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1000.0);

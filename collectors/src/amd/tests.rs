@@ -102,6 +102,25 @@ fn a_table_that_ends_early_is_said_so_and_the_single_files_are_read() {
     assert_eq!(node.value(&m::ENERGY, &[GPU]), None);
 }
 
+/// `vega20_hwmgr.c`: the firmware leaves the mean 0 that the driver puts into the table, and hwmon has the current power.
+#[test]
+fn a_table_of_vega_20_has_no_power_and_hwmon_has_it() {
+    let mut node = Node::new("mi210");
+    let gpu = node.path("/sys/bus/pci/devices/0000:83:00.0");
+    fs::write(gpu.join("hwmon/hwmon3/power1_average"), "221000000\n").unwrap();
+    for (power, expected) in [(0_u16, 221.0), (93, 93.0)] {
+        let mut table = vec![u8::MAX; 80];
+        table[..4].copy_from_slice(&[80, 0, 1, 0]);
+        table[34..36].copy_from_slice(&power.to_le_bytes());
+        fs::write(gpu.join("gpu_metrics"), table).unwrap();
+        node.read();
+        assert_eq!(node.state().as_deref(), Some("read"));
+        let powers = node.block.iter().filter(|(s, _)| s.metric == &m::POWER);
+        let powers: Vec<_> = powers.map(|(_, value)| value).collect();
+        assert_eq!(powers, [Value::F64(expected)]);
+    }
+}
+
 /// `gmc_v9_0_mc_init`: its memory is the host's.
 #[test]
 fn an_apu_without_memory_of_its_own_has_the_size_of_its_banks() {

@@ -1,5 +1,8 @@
 //! The fields that are read.
 
+/// Above any real temperature, in °C.
+pub const HOTTEST: u64 = 250;
+
 /// A field, whatever its offset in a revision.
 ///
 /// Not read: fields that a GPU may leave constant at 0 without a sign (`throttle_status` of v1.4 and v1.5, clocks of
@@ -99,6 +102,19 @@ impl Field {
                 | Self::ApuTemperatureGfx
                 | Self::ApuTemperatureSoc
         )
+    }
+
+    /// The highest real value: the firmware may write the table while the driver reads it, and MI350X have shown 2112 °C so.
+    pub(super) const fn most(self) -> u64 {
+        match self {
+            Self::TemperatureEdge
+            | Self::TemperatureHotspot
+            | Self::TemperatureMemory
+            | Self::TemperatureRegulator
+            | Self::TemperatureHbm => HOTTEST,
+            Self::ApuTemperatureGfx | Self::ApuTemperatureSoc => HOTTEST * 100,
+            _ => u64::MAX,
+        }
     }
 
     /// The field with this id in a table that describes itself.

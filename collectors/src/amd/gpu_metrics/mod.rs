@@ -13,7 +13,7 @@ mod tests;
 
 use std::fmt;
 
-pub use field::Field;
+pub use field::{Field, HOTTEST};
 use layout::Layout;
 
 /// Size of the header.
@@ -182,6 +182,12 @@ impl<'a> Table<'a> {
         self.revision.format != 1 || self.revision.content < 4
     }
 
+    /// Whether the power of the socket is to be read from its file: the firmware of Vega 20 (MI50, MI60) leaves it 0 in its table.
+    pub fn lacks_power(&self) -> bool {
+        let is_of_vega = (self.revision.format, self.revision.content) == (1, 0);
+        is_of_vega && self.get(Field::SocketPower).is_none()
+    }
+
     /// Whether the counter of energy may have 32 bits. The field has 64 from v1.1 on, but some firmware fills 32 of them
     /// (MI100, Navi 2x).
     pub const fn has_short_energy(&self) -> bool {
@@ -208,7 +214,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// One value. All ones of its width, and 0 where the field is never 0, is not reported.
+/// One value. All ones of its width, 0 where the field is never 0, and a temperature above any real one are not reported.
 fn value(bytes: &[u8], field: Field) -> Option<u64> {
     if bytes.iter().all(|&byte| byte == u8::MAX) {
         return None;
@@ -221,7 +227,8 @@ fn value(bytes: &[u8], field: Field) -> Option<u64> {
     if field == Field::Energy && value == u64::from(u32::MAX) {
         return None;
     }
-    (value != 0 || !field.zero_is_absent()).then_some(value)
+    let is_read = (value != 0 || !field.zero_is_absent()) && value <= field.most();
+    is_read.then_some(value)
 }
 
 /// Any bytes: an accepted table has its size, no value of it lies outside, and what follows the table changes nothing.

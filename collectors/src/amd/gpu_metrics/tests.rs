@@ -131,6 +131,20 @@ fn a_table_of_a_partition_that_is_cut_or_new_is_refused() {
 }
 
 #[test]
+fn a_temperature_that_no_chip_survives_was_torn() {
+    let mut bytes = blank(1, 3, 120);
+    put(&mut bytes, 88, &[50, 0, 51, 0, 0x40, 8, 250, 0]);
+    let table = Table::parse(&bytes).unwrap();
+    let stacks: Vec<_> = table.list(Field::TemperatureHbm).collect();
+    assert_eq!(stacks, [Some(50), Some(51), None, Some(250)]);
+    let mut bytes = blank(3, 0, 264);
+    put(&mut bytes, 4, &[0xa8, 0x61, 0xa9, 0x61]);
+    let table = Table::parse(&bytes).unwrap();
+    let ends = [Field::ApuTemperatureGfx, Field::ApuTemperatureSoc];
+    assert_eq!(ends.map(|field| table.get(field)), [Some(25_000), None]);
+}
+
+#[test]
 fn mi200_reports_the_mean_power_and_the_temperature_of_each_stack() {
     let mut bytes = blank(1, 3, 120);
     put(&mut bytes, 22, &93_u16.to_le_bytes());
