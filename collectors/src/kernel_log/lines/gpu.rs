@@ -213,7 +213,8 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         id: "amdgpu-fatal",
-        what: "an uncorrectable error of a GPU",
+        // The kernel logs it once for all GPUs of the node, with the address of the one whose interrupt came first.
+        what: "an uncorrectable error of this GPU or of one linked with it",
         about: Pci,
         meaning: fault(Ends::Reboot),
         forms: &[
