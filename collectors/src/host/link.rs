@@ -129,13 +129,14 @@ pub(crate) fn current(card: &Path) -> PciLinkRate {
 }
 
 /// The maximum that both ends support. A card in a slot with fewer lanes is not degraded. Unknown, if the port above does not
-/// report its own, or is not shown: a virtual machine has the card on a root bus, `pci0000:00`, and its slot may be x8.
+/// report its own, or is not shown: a virtual machine has the card on a root bus, `pci0000:00`, or below a port of its own, and
+/// the slot may be x8.
 pub(crate) fn max(card: &Path) -> PciLinkRate {
     let own = rate(card, "max");
     let above = card.parent().and_then(|port| Some((port, name(port)?)));
     let port = match above {
-        Some((port, name)) if is_address(name) => port,
-        Some((_, name)) if name.starts_with("pci") => return PciLinkRate::default(),
+        Some((port, name)) if is_address(name) && !is_virtual(port) => port,
+        Some((_, name)) if is_address(name) || name.starts_with("pci") => return PciLinkRate::default(),
         // A copied tree without the links of sysfs.
         _ => return own,
     };
@@ -145,6 +146,12 @@ pub(crate) fn max(card: &Path) -> PciLinkRate {
         speed: lower(own.speed, port.speed),
         width: lower(own.width, port.width),
     }
+}
+
+/// Whether a port is that of a virtual machine: `pcie-root-port` of QEMU (Red Hat) says x32, and VMware's is no slot either.
+fn is_virtual(port: &Path) -> bool {
+    let vendor = attribute::text(&port.join("vendor"));
+    matches!(vendor.as_deref(), Some("0x1b36" | "0x15ad"))
 }
 
 fn name(folder: &Path) -> Option<&str> {
@@ -259,6 +266,24 @@ mod tests {
         ] {
             let root = dir.path().join(has_port.to_string());
             assert_eq!(max(&card(&root, bus, has_port)), expected, "{bus} {has_port}");
+        }
+    }
+
+    #[test]
+    fn the_maximum_is_unknown_below_the_port_of_a_virtual_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let lower = PciLinkRate {
+            speed: Some(16_000_000_000),
+            width: Some(8),
+        };
+        for (vendor, expected) in [
+            ("0x1b36", PciLinkRate::default()),
+            ("0x15ad", PciLinkRate::default()),
+            ("0x8086", lower),
+        ] {
+            let card = card(dir.path(), "sys/devices/pci0000:00", true);
+            std::fs::write(card.with_file_name("vendor"), vendor).unwrap();
+            assert_eq!(max(&card), expected, "{vendor}");
         }
     }
 
