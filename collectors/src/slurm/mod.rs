@@ -21,7 +21,7 @@ mod positions;
 pub(crate) mod process;
 pub mod program;
 pub mod settings;
-mod slurmd;
+pub mod slurmd;
 mod spool;
 pub(crate) mod tree;
 mod user;

@@ -186,11 +186,10 @@ fn not_here(what: String, skipped: &[String]) -> NotFound {
 
 /// A process, if it is a slurmd. `Err`: it is one, but not usable.
 fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Running>, String> {
-    // Most processes end here: name, program and owner are read without the process's memory, which a hung process
-    // may keep locked for ever; the command line needs it.
-    if text(process, "comm") != "slurmd" {
+    // Most processes end here, before their memory is read: the command line needs it.
+    let Some(is_ours) = collectors::slurm::slurmd::is_ours(process, search.uid) else {
         return Ok(None);
-    }
+    };
     let exe = link::target(&process.join("exe")).ok().map(undeleted);
     let program = exe
         .as_deref()
@@ -200,8 +199,7 @@ fn slurmd(search: &Search<'_>, process: &Path) -> Result<Option<Running>, String
     if program.is_some_and(|name| !name.starts_with("slurmd")) {
         return Ok(None);
     }
-    let uids = uids(&text(process, "status"));
-    if uids.is_empty() || uids.iter().any(|uid| *uid != 0 && *uid != search.uid) {
+    if !is_ours {
         return Err("is called slurmd, but belongs to another user".to_owned());
     }
     let raw = root::read_bytes(&process.join("cmdline"), root::MAX_FILE)
@@ -311,24 +309,6 @@ fn undeleted(exe: PathBuf) -> PathBuf {
         Some(path) => PathBuf::from(path),
         None => exe,
     }
-}
-
-/// Real, effective, saved and filesystem user id.
-fn uids(status: &str) -> Vec<u32> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("Uid:"))
-        .unwrap_or_default()
-        .split_whitespace()
-        .filter_map(|uid| uid.parse().ok())
-        .collect()
-}
-
-fn text(process: &Path, file: &str) -> String {
-    root::read_text(&process.join(file))
-        .ok()
-        .flatten()
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -97,6 +97,16 @@ fn one_slurmd() {
     );
 }
 
+/// 23.11 and later, where /usr/sbin/slurmd is Debian's link to slurmd-wlm.
+#[test]
+fn a_slurmd_that_read_its_configuration_again() {
+    let proc = Proc::new();
+    proc.process("7", "slurmdbd", "/usr/sbin/slurmdbd", &["slurmdbd", "-D"]);
+    let args = ["slurmd", "-D", "-N", "n0"];
+    proc.process("8", "slurmd-wlm", "/usr/sbin/slurmd-wlm", &args);
+    assert_eq!(name(proc.find(None)), "n0");
+}
+
 #[test]
 fn without_a_name_it_is_the_short_host_name() {
     let proc = Proc::new();

@@ -161,7 +161,12 @@ fn slurmd(env: &Env, at: f64) {
     )]
     let ticks = ((boot::boottime().as_secs_f64() + at - now) * boot::ticks_per_second() as f64) as u64;
     let stat = format!("77 (slurmd) S {0}{ticks} {0}", "0 ".repeat(18));
-    for (file, text) in [("comm", "slurmd\n"), ("cmdline", "slurmd\0-D\0"), ("stat", &stat)] {
+    for (file, text) in [
+        ("comm", "slurmd\n"),
+        ("cmdline", "slurmd\0-D\0"),
+        ("stat", &stat),
+        ("status", "Uid:\t0\t0\t0\t0\n"),
+    ] {
         let file = env.path(&format!("/proc/77/{file}"));
         put(&file, &Entry::File(text.as_bytes().to_vec())).unwrap();
     }
