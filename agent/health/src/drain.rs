@@ -130,7 +130,7 @@ pub(super) enum Happened {
     Overridden,
     /// The own drain is gone after its incidents ended, but nodewarden did not lift it.
     LiftedRepaired,
-    /// The scheduler's controller lost the own drain in a crash, or dropped it.
+    /// The scheduler's controller lost the own drain in a crash, or ended it, or its daemon on the node replaced it.
     Lost,
     /// An abandoned undrain took effect after all. `at`: as above.
     LiftedLate { at: Option<i64> },

@@ -30,6 +30,8 @@ pub enum Author {
     Ours(IncidentId),
     /// The scheduler: a text of its own that can have replaced ours.
     Scheduler,
+    /// The scheduler's daemon on the node, for a fault that it found: a drain of its own, also where it replaced our reason.
+    NodeDaemon,
     /// A person, or another program.
     Foreign,
 }
@@ -105,7 +107,7 @@ impl NodeState {
     pub fn incident(&self) -> Option<&IncidentId> {
         match &self.author {
             Author::Ours(id) => Some(id),
-            Author::None | Author::Scheduler | Author::Foreign => None,
+            Author::None | Author::Scheduler | Author::NodeDaemon | Author::Foreign => None,
         }
     }
 

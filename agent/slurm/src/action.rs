@@ -81,7 +81,10 @@ pub fn outcome(action: &Action, after: &Node, refused: Option<String>) -> Outcom
             let ours = shown.incident() == Some(incident);
             (drained && ours, drained && !ours && shown.author != Author::None)
         }
-        Action::Undrain { .. } => (!drained, drained && shown.author == Author::Foreign),
+        Action::Undrain { .. } => {
+            let is_foreign = matches!(shown.author, Author::Foreign | Author::NodeDaemon);
+            (!drained, drained && is_foreign)
+        }
         Action::Mirror { incident, note } => {
             let copy = shown.mirror_of(incident, note);
             let is_done = copy.is_some() && shown.mirror == MirrorSeen::Own(copy);

@@ -56,6 +56,7 @@ const REASONS: &[(&str, &str)] = &[
     ("other", "nodewarden:xid.48 gpu1 act=reset id=zzzzzzz7"),
     ("foreign", "bob: fan tray"),
     ("slurm", "gres/gpu count reported lower than configured (7 < 8)"),
+    ("slurmd", "Kill task failed"),
 ];
 
 fn id() -> IncidentId {

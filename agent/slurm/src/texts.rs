@@ -1,11 +1,11 @@
-//! The author of a reason: nodewarden, slurmctld, or a person.
+//! The author of a reason: nodewarden, slurmctld, slurmd, or a person.
 
 use model::scheduler::{AFTER_LIFT, Author, IncidentId};
 
 use super::state::Node;
 
 /// Reasons of a registration with other resources than configured. Later releases replace the reason of a drained node with
-/// them (24.11: node_mgr.c:3463, gres.c). Prolog error, Kill task failed and others are separate faults or keep our text.
+/// them (24.11: node_mgr.c:3463, gres.c). Prolog error and others of slurmctld keep our text.
 const REGISTRATION: &[&str] = &[
     "Low socket*core*thread count",
     "Low socket*core count",
@@ -14,6 +14,83 @@ const REGISTRATION: &[&str] = &[
     "Low TmpDisk",
     "CoreSpec differ",
     "Could not unpack gres data",
+];
+
+/// The same with values, of 24.11 and later, between these parts.
+const WITH_VALUES: &[&[&str]] = &[
+    &[
+        "Reported active features (",
+        ") are not a superset of currently active changeable features (",
+        ")",
+    ],
+    &["RestrictedCoresPerGPU=", " but no gpus on node ", ""],
+    &[
+        "RestrictedCoresPerGPU=",
+        " but the gpus given don't have any topology on node ",
+        ".",
+    ],
+    &[
+        "RestrictedCoresPerGPU: We can't restrict ",
+        " core(s) per gpu. GPU ",
+        "(",
+        ") doesn't have access to that many unique cores (",
+        ").",
+    ],
+    &["Invalid GRES index (", " >= ", ")"],
+    &[
+        "Invalid GRES Links value (",
+        ") on node ",
+        ": Link value '",
+        "' < -2",
+    ],
+    &[
+        "Invalid GRES Links value (",
+        ") on node ",
+        ": end_ptr[0]='",
+        "' != ','",
+    ],
+    &[
+        "Invalid GRES Links value (",
+        ") on node ",
+        ": i=",
+        " >= link_len=",
+        ".",
+    ],
+    &["gres/", " GRES core specification ", SOCKETS, " is cores ", ")"],
+    &[
+        "gres/",
+        " GRES autodetected core affinity ",
+        SOCKETS,
+        " is cores ",
+        ").",
+    ],
+    &[
+        "gres/",
+        " GRES autodetected core affinity ",
+        SOCKETS,
+        " is cores ",
+        "). Consider setting ",
+        " as part of the Node configuration.",
+    ],
+    &[
+        "gres/",
+        " GRES autodetected core affinity ",
+        SOCKETS,
+        " is cores ",
+        "). Consider setting ",
+        " (recommended) or override this by manually specifying core affinity in gres.conf.",
+    ],
+];
+
+const SOCKETS: &str = " doesn't match socket boundaries. (Socket ";
+
+/// Reasons with which slurmd and slurmstepd drain their node: each replaces any other (22.05: node_mgr.c:1563). From 25.05 the
+/// job follows.
+const OF_SLURMD: &[&str] = &[
+    "Kill task failed",
+    "Job step not running",
+    "SlurmdSpoolDir is full",
+    "switch_g_job_postfini failed",
 ];
 
 /// 22.05 replaces a reason that holds one of these already: a node that reboots a second time (node_mgr.c:4936), or is not
@@ -55,6 +132,7 @@ pub fn author(state: &Node) -> Author {
     match incident_of(&reason.text).and_then(IncidentId::parse) {
         Some(id) => Author::Ours(id),
         None if is_slurm_text(&reason.text) => Author::Scheduler,
+        None if is_of_slurmd(&reason.text) => Author::NodeDaemon,
         None => Author::Foreign,
     }
 }
@@ -93,6 +171,17 @@ pub fn is_slurm_text(text: &str) -> bool {
         .is_some_and(|own| REPEATED.contains(&own) || BOOT_ENDS.contains(&own) || is_registration(own))
 }
 
+/// Whether slurmd or slurmstepd drained the node with this text, for a fault that has nothing to do with ours.
+fn is_of_slurmd(text: &str) -> bool {
+    let is_job = |rest: &str| rest.is_empty() || (rest.starts_with(" (JobId=") && rest.ends_with(')'));
+    let is_it = |own: &str| {
+        OF_SLURMD
+            .iter()
+            .any(|text| own.strip_prefix(text).is_some_and(is_job))
+    };
+    own_part(text).is_some_and(is_it)
+}
+
 fn is_registration(text: &str) -> bool {
     text.split(", ").all(|part| {
         REGISTRATION.contains(&part)
@@ -101,7 +190,31 @@ fn is_registration(text: &str) -> bool {
             || gres_count(part, " count too low ", " < ")
             || gres_count(part, " count changed and jobs are using them ", " != ")
             || gres_type(part)
+            || WITH_VALUES.iter().any(|parts| has_values(part, parts))
     })
+}
+
+/// Whether a text consists of these parts, with a value between each two.
+fn has_values(text: &str, parts: &[&str]) -> bool {
+    let is_value = |value: &str| !value.is_empty() && !value.contains(['(', ')']);
+    let [first, middle @ .., last] = parts else {
+        return false;
+    };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    for part in middle {
+        let Some((value, after)) = rest.split_once(part) else {
+            return false;
+        };
+        if !is_value(value) {
+            return false;
+        }
+        rest = after;
+    }
+    // A person writes behind it.
+    let is_last = |value: &str| is_value(value) && !(last.is_empty() && value.contains(' '));
+    rest.strip_suffix(last).is_some_and(is_last)
 }
 
 /// `gres/gpu type changed and jobs are using them`, `gres/gpu type (h200) reported but not configured`.
@@ -133,6 +246,30 @@ fn gres_count(part: &str, words: &str, sign: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drain_of_slurmd_is_no_persons() {
+        for text in [
+            "Kill task failed",
+            "Kill task failed : Not responding",
+            "Kill task failed (JobId=4711 StepId=0)",
+            "Job step not running",
+            "SlurmdSpoolDir is full",
+            "switch_g_job_postfini failed",
+        ] {
+            assert!(is_of_slurmd(text) && !is_slurm_text(text), "{text}");
+        }
+        for text in [
+            "Kill task failed, RMA 1234",
+            "Kill task failed (JobId=4711 StepId=0) RMA 1234",
+            "Kill task failed : keep for RMA",
+            "Kill task failed (RMA 1234)",
+            "bob: Kill task failed",
+            "Prolog error",
+        ] {
+            assert!(!is_of_slurmd(text), "{text}");
+        }
+    }
 
     #[test]
     fn ours_stays_ours_when_slurmctld_appends() {
@@ -198,6 +335,15 @@ mod tests {
             "gres/gpu type (h200) reported but not configured",
             "Could not unpack gres data",
             "Could not unpack gres data, Low CPUs, CoreSpec differ",
+            "Reported active features (a,b) are not a superset of currently active changeable features (c)",
+            "gres/gpu count reported lower than configured (0 < 8), RestrictedCoresPerGPU=4 but no gpus on node n0",
+            "RestrictedCoresPerGPU=4 but the gpus given don't have any topology on node n0.",
+            "RestrictedCoresPerGPU: We can't restrict 4 core(s) per gpu. GPU h100(3) doesn't have access to that many unique cores (2).",
+            "Invalid GRES index (8 >= 8)",
+            "Invalid GRES Links value (-1,9) on node n0: i=8 >= link_len=8.",
+            "gres/gpu GRES core specification 12-15 doesn't match socket boundaries. (Socket 0 is cores 0-16)",
+            "gres/gpu GRES core specification 12-15 doesn't match socket boundaries. (Socket 0 is cores 0-16) : reboot issued",
+            "gres/gpu GRES autodetected core affinity 0-95 on node n0 doesn't match socket boundaries. (Socket 0 is cores 0-0). Consider setting SlurmdParameters=l3cache_as_socket (recommended) or override this by manually specifying core affinity in gres.conf.",
             "reboot issued",
             "reboot issued : reboot timed out",
             "ResumeTimeout reached",
@@ -221,6 +367,9 @@ mod tests {
             "the gres/gpu type (h200) reported but not configured",
             "gres/gpu type (RMA by bob) reported but not configured",
             "CoreSpec differ, RMA",
+            "RestrictedCoresPerGPU=4 but no gpus on node n0 RMA 1234",
+            "gres/gpu GRES core specification 12-15 doesn't match socket boundaries. (Socket 0 is cores 0-16) RMA",
+            "gres/gpu GRES core specification 12-15 doesn't match socket boundaries",
             "reboot issued by bob",
             "reboot requested",
             "Reboot ASAP",

@@ -4,7 +4,7 @@ use super::super::Now;
 use super::change::{DROPPED, LOST};
 use super::{Drain, Happened, State};
 use model::scheduler::mirror::MirrorSeen;
-use model::scheduler::{ActionId, IncidentId, LookError, NodeState, Outcome, Permission};
+use model::scheduler::{ActionId, Author, IncidentId, LookError, NodeState, Outcome, Permission};
 
 /// The controller has saved a drain after this time (seconds): it writes its state at once, or 5 s after the last time.
 const SAVED: u64 = 8;
@@ -91,7 +91,7 @@ impl Drain {
                 self.timing.blocked = true;
                 self.to(State::Lifting, format!("withheld: {word}"), now);
             }
-            Outcome::Foreign(node) => self.is_taken(node, now),
+            Outcome::Foreign(node) => return self.is_taken(node, now),
             Outcome::Held(held) => {
                 self.timing.retry_after_hold(now.boottime);
                 self.held = Some(held.by);
@@ -200,6 +200,12 @@ impl Drain {
                 self.forget(State::Wanted, LOST, now);
                 return Some(Happened::Lost);
             }
+            // 24.11 and later keep the reason of a drain that has ended: it replaced ours.
+            if node.author == Author::NodeDaemon {
+                let happened = self.is_taken(node, now);
+                self.seen_required(node, now);
+                return happened;
+            }
             return self.is_gone(node, now, open);
         }
         self.timing.shown = self.timing.asked;
@@ -209,7 +215,7 @@ impl Drain {
             self.dirty = true;
         }
         match node.undrain(id) {
-            Permission::Foreign => self.is_taken(node, now),
+            Permission::Foreign => return self.is_taken(node, now),
             Permission::Withheld(word) if self.state == State::Lifting => {
                 self.timing.blocked = true;
                 self.to(State::Lifting, format!("withheld: {word}"), now);
@@ -230,7 +236,15 @@ impl Drain {
             .is_some_and(|(started, at)| started >= at)
     }
 
-    fn is_taken(&mut self, node: &NodeState, now: Now) {
+    /// Another reason stands in the place of ours.
+    fn is_taken(&mut self, node: &NodeState, now: Now) -> Option<Happened> {
+        if node.author == Author::NodeDaemon {
+            // The end of its drain is no lift: who ends it has not seen our reason.
+            let incident = self.incident.clone();
+            self.forget(State::Foreign, foreign(node), now);
+            self.incident = incident;
+            return Some(Happened::Lost);
+        }
         self.taken = true;
         self.dirty = true;
         self.timing.blocked = false;
@@ -239,6 +253,7 @@ impl Drain {
             format!("an operator replaced the reason: {}", foreign(node)),
             now,
         );
+        None
     }
 
     /// The own drain is gone, without an own undrain. Slurm 22.05 drops it where a node does not boot in time.

@@ -166,6 +166,60 @@ fn lifting_a_drain_that_was_taken_over_is_an_override_too() {
     assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "overridden"));
 }
 
+fn health(sim: &Sim) -> Health {
+    sim.engine.view().verdict.health
+}
+
+/// slurmstepd drains the node when a task outlives SIGKILL, and a cron script resumes such nodes.
+fn task_outlives_its_job(sim: &mut Sim) {
+    sim.slurm.admin_drains("Kill task failed");
+    sim.slurm.user = "root".to_owned();
+}
+
+#[test]
+fn the_end_of_a_drain_of_slurmstepd_over_ours_is_no_lift_of_ours() {
+    for is_seen in [true, false] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.xid(54);
+        sim.pass(60);
+        for drains in 2..5 {
+            task_outlives_its_job(&mut sim);
+            if is_seen {
+                sim.pass(600);
+                let drain = sim.engine.view().drain;
+                assert_eq!(
+                    (drain.state.as_str(), drain.why.as_str()),
+                    ("foreign", "Kill task failed by root")
+                );
+            }
+            assert_eq!(health(&sim), Health::Unhealthy);
+            // 24.11 keeps printing the old reason.
+            sim.slurm.admin_resumes();
+            sim.pass(if is_seen { 10 } else { 600 });
+            assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (drains, true));
+            assert!(!sim.reason().contains("after-lift"));
+        }
+        assert_eq!(sim.engine.view().overrides, 0);
+        sim.admin_insists();
+        assert_eq!(sim.drain_state(), "overridden", "a person's lift counts");
+    }
+}
+
+#[test]
+fn a_drain_of_slurmstepd_over_ours_stays_when_ours_is_over() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.pass(60);
+    task_outlives_its_job(&mut sim);
+    sim.pass(600);
+    sim.reboot();
+    sim.pass(1200);
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
+    assert_eq!((sim.slurm.undrains, sim.drain_state().as_str()), (0, "none"));
+    assert_eq!(sim.slurm.reason.as_deref(), Some("Kill task failed"));
+    assert!(sim.slurm.is_drained());
+}
+
 #[test]
 fn a_reason_that_arrives_just_before_the_lift_stops_it() {
     let mut sim = Sim::new(Mode::Drain);
