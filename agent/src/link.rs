@@ -189,6 +189,7 @@ mod tests {
                 name: "n0".to_owned(),
                 drained: Some(true),
                 boot_timed_out: false,
+                reboots: false,
                 reason: None,
                 author: Author::None,
                 drain: Permission::Allowed,

@@ -66,6 +66,19 @@ impl State {
     }
 }
 
+/// A reboot that was requested before the own drain. Its author did not see the drain, and may have ordered the node's return.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Reboot {
+    /// None, or it was cancelled or has ended.
+    #[default]
+    None,
+    /// The node has not booted since.
+    Requested,
+    /// The node has booted since, and Slurm may not know it yet.
+    Booted,
+}
+
 /// An incident that requires a drain.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
@@ -166,6 +179,7 @@ pub(super) struct Drain {
     pub unverified: bool,
     /// It was not seen in place since: a crash of the controller can lose what it has not saved.
     pub unsaved: bool,
+    reboot: Reboot,
     /// What it waits for, while it is held.
     pub held: Option<HeldBy>,
     /// The node was in maintenance at the last try.
@@ -210,6 +224,14 @@ impl Drain {
         // What happened in a maintenance is judged again after its end.
         self.timing.unsure |= self.maintained;
         self.restore_maintenance_end(now);
+    }
+
+    /// The node has booted since the record was stored.
+    pub(super) fn booted(&mut self) {
+        if self.reboot == Reboot::Requested {
+            self.reboot = Reboot::Booted;
+            self.dirty = true;
+        }
     }
 
     /// The outcome of a write is unknown: slurmctld may still carry it out.
@@ -362,6 +384,7 @@ impl Drain {
         self.written = None;
         self.lift_at = None;
         self.unsaved = false;
+        self.reboot = Reboot::None;
         self.unverified = false;
         self.timing.awaiting = None;
         self.timing.blocked = false;

@@ -111,6 +111,7 @@ impl Engine {
             for (_, check) in checks.each() {
                 check.rebooted();
             }
+            state.drain.booted();
             state.boot = boot.clone();
             state.ledger.booted(now.wall, now.boottime);
         }

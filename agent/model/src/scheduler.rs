@@ -74,6 +74,8 @@ pub struct NodeState {
     pub drained: Option<bool>,
     /// Whether it is DOWN because it did not boot in time.
     pub boot_timed_out: bool,
+    /// Whether a reboot is requested or under way.
+    pub reboots: bool,
     /// The reason.
     pub reason: Option<NodeReason>,
     /// Who wrote the reason.

@@ -41,7 +41,10 @@ pub fn drain_in_maintenance(state: &Node) -> Permission {
     if state.has(Flag::Drain) && matches!(author, Author::Ours(_)) {
         return Permission::Already;
     }
-    if let Some(withheld) = withheld(state, &[Flag::Maint]) {
+    // Until a requested reboot is issued, Slurm starts jobs on the node, unless `ASAP` drained it.
+    let reboot = (!state.has(Flag::Drain)).then_some(Flag::RebootRequested);
+    let except: Vec<Flag> = reboot.into_iter().chain([Flag::Maint]).collect();
+    if let Some(withheld) = withheld(state, &except) {
         return withheld;
     }
     match author {

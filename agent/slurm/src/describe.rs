@@ -14,6 +14,7 @@ pub fn describe(node: &Node) -> NodeState {
         name: node.name.clone(),
         drained: (drained || is_known).then_some(drained),
         boot_timed_out: node.base == Base::Down && node.reason.as_ref().is_some_and(|r| ends_boot(&r.text)),
+        reboots: node.has(Flag::RebootRequested) || node.has(Flag::RebootIssued),
         reason: node.reason.clone(),
         author: author(node),
         drain: decide::drain(node),

@@ -1,8 +1,8 @@
 //! The effect of answers from Slurm on the own drain.
 
 use super::super::Now;
-use super::change::{DROPPED, LOST};
-use super::{Drain, Happened, State};
+use super::change::{DROPPED, LOST, RESUMED};
+use super::{Drain, Happened, Reboot, State};
 use model::scheduler::mirror::MirrorSeen;
 use model::scheduler::{ActionId, Author, IncidentId, LookError, NodeState, Outcome, Permission};
 
@@ -208,6 +208,10 @@ impl Drain {
             }
             return self.is_gone(node, now, open);
         }
+        if !node.reboots && self.reboot != Reboot::None {
+            self.reboot = Reboot::None;
+            self.dirty = true;
+        }
         self.timing.shown = self.timing.asked;
         let is_saved = self.written.is_none_or(|at| now.wall.abs_diff(at) >= SAVED);
         if self.unsaved && is_saved {
@@ -264,6 +268,9 @@ impl Drain {
             Some(Happened::LiftedLate { at })
         } else if node.boot_timed_out {
             self.forget(State::Wanted, DROPPED, now);
+            Some(Happened::Lost)
+        } else if self.reboot == Reboot::Booted {
+            self.forget(State::Wanted, RESUMED, now);
             Some(Happened::Lost)
         } else if open {
             self.forget(State::Overridden, "an operator lifted nodewarden's drain", now);
@@ -325,6 +332,11 @@ impl Drain {
 
     fn stands(&mut self, node: &NodeState, now: Now) {
         self.reason_at = node.reason.as_ref().and_then(|r| r.at);
+        self.reboot = if node.reboots {
+            Reboot::Requested
+        } else {
+            Reboot::None
+        };
         self.timing.blocked = false;
         self.timing.shown = self.timing.asked;
         self.timing.succeeded();

@@ -8,6 +8,8 @@ use model::scheduler::IncidentId;
 pub(super) const LOST: &str = "slurmctld lost the drain when it restarted";
 /// The text of a drain that slurmctld ended because the node did not boot in time.
 pub(super) const DROPPED: &str = "slurmctld dropped the drain of a node that did not boot in time";
+/// The text of a drain that slurmctld ended because the requested reboot had `nextstate=RESUME`.
+pub(super) const RESUMED: &str = "slurmctld ended the drain with a reboot that was requested before it";
 /// The text of each attempt to lift the drain.
 pub(super) const ENDED: &str = "all incidents behind it are cleared";
 
@@ -42,7 +44,7 @@ impl Change {
             (_, S::Lifting) => (Kind::Wanted, undrain),
             (S::Drained, S::Drained) => return None,
             (S::Drained, S::None) => (Kind::Lifted, None),
-            (S::Drained | S::Foreign, S::Wanted) if self.why == LOST || self.why == DROPPED => {
+            (S::Drained | S::Foreign, S::Wanted) if [LOST, DROPPED, RESUMED].contains(&self.why.as_str()) => {
                 (Kind::Lost, None)
             }
             // An abandoned undrain took effect.

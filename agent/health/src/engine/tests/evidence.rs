@@ -28,7 +28,7 @@ fn is_never_unhealthy(sim: &mut Sim, seconds: u64) {
 #[derive(Clone, Copy, Debug)]
 enum Obstacle {
     Person,
-    RebootRequested,
+    RebootAsap,
     RebootIssued,
     InvalidReg,
     Guard,
@@ -39,7 +39,7 @@ enum Obstacle {
 
 const OBSTACLES: [Obstacle; 8] = [
     Obstacle::Person,
-    Obstacle::RebootRequested,
+    Obstacle::RebootAsap,
     Obstacle::RebootIssued,
     Obstacle::InvalidReg,
     Obstacle::Guard,
@@ -50,12 +50,19 @@ const OBSTACLES: [Obstacle; 8] = [
 
 fn set(sim: &mut Sim, obstacle: Obstacle, is_there: bool) {
     let flag = match obstacle {
-        Obstacle::RebootRequested => Some(Flag::RebootRequested),
         Obstacle::RebootIssued => Some(Flag::RebootIssued),
         Obstacle::InvalidReg => Some(Flag::InvalidReg),
         _ => None,
     };
     match obstacle {
+        Obstacle::RebootAsap if is_there => {
+            sim.slurm.admin_drains("Reboot ASAP");
+            sim.slurm.flags.insert(Flag::RebootRequested);
+        }
+        Obstacle::RebootAsap => {
+            sim.slurm.admin_resumes();
+            sim.slurm.flags.remove(&Flag::RebootRequested);
+        }
         Obstacle::Person if is_there => sim.slurm.admin_drains("firmware update"),
         Obstacle::Person => sim.slurm.admin_resumes(),
         Obstacle::Guard => sim.slurm.held = is_there.then_some(HeldBy::Guard),
@@ -116,6 +123,75 @@ fn a_drain_that_slurm_ends_with_the_reboot_does_not_come_back_for_what_the_reboo
     sim.pass(1200);
     assert_eq!(sim.slurm.drains, 1);
     assert_eq!(sim.incidents(), ["xid119 cleared"]);
+}
+
+/// `scontrol reboot` without ASAP: Slurm starts jobs on the node until it is idle.
+#[test]
+fn a_requested_reboot_does_not_hold_the_drain() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.flags.insert(Flag::RebootRequested);
+    sim.xid(79);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "drained"));
+}
+
+/// `scontrol reboot nextstate=RESUME`, requested before the fault: its author has not seen our drain, which ends when the node
+/// registers.
+fn resumed_by_a_reboot(code: u32, change: fn(&mut Sim)) -> Sim {
+    let mut sim = Sim::expecting(GPU);
+    sim.slurm.flags.insert(Flag::RebootRequested);
+    sim.xid(code);
+    sim.pass(300);
+    assert!(sim.slurm.is_drained());
+    sim.slurm.flags.remove(&Flag::RebootRequested);
+    sim.slurm.flags.insert(Flag::RebootIssued);
+    sim.pass(300);
+    change(&mut sim);
+    sim.reboot();
+    // slurmd registers later than nodewarden starts.
+    sim.pass(10);
+    sim.slurm.flags.remove(&Flag::RebootIssued);
+    sim.slurm.admin_resumes();
+    sim.pass(1200);
+    sim
+}
+
+#[test]
+fn a_reboot_that_was_requested_before_our_drain_is_no_operators_lift() {
+    let sim = resumed_by_a_reboot(119, |_| {});
+    assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (1, 0));
+    assert_eq!(sim.incidents(), ["xid119 cleared"]);
+    assert!(sim.trail().contains(&"Lost".to_owned()), "{:?}", sim.trail());
+    // Only a person ends the second one: as a lift, the reboot would have silenced it.
+    let faults: [(u32, fn(&mut Sim)); 2] = [(79, |sim| sim.remove_gpu(GPU)), (54, |_| {})];
+    for (code, change) in faults {
+        let mut sim = resumed_by_a_reboot(code, change);
+        assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (2, 0), "{code}");
+        assert!(!sim.reason().contains("after-lift"), "{code}");
+        assert_eq!(health(&sim), Health::Unhealthy, "{code}");
+        // A person's lift after it counts as ever.
+        sim.slurm.admin_resumes();
+        sim.pass(60);
+        assert_eq!(sim.engine.view().overrides, 1, "{code}");
+    }
+}
+
+#[test]
+fn a_lift_before_the_requested_reboot_or_after_it_was_cancelled_is_an_operators() {
+    for is_cancelled in [false, true] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.flags.insert(Flag::RebootRequested);
+        sim.xid(54);
+        sim.pass(600);
+        if is_cancelled {
+            sim.slurm.flags.remove(&Flag::RebootRequested);
+            sim.pass(600);
+            sim.reboot();
+            sim.pass(60);
+        }
+        sim.slurm.admin_resumes();
+        sim.pass(600);
+        assert_eq!(sim.drain_state(), "overridden", "{is_cancelled}");
+    }
 }
 
 #[test]
