@@ -190,6 +190,7 @@ mod tests {
                 drained: Some(true),
                 boot_timed_out: false,
                 reboots: false,
+                reason_notes_reboot: false,
                 reason: None,
                 author: Author::None,
                 drain: Permission::Allowed,

@@ -165,6 +165,12 @@ pub fn ends_boot(text: &str) -> bool {
     BOOT_ENDS.contains(&last)
 }
 
+/// Whether slurmctld appended to a text of ours that it issued a reboot. It then sets time and user, too (22.05:
+/// node_mgr.c:4930, 24.11: node_mgr.c:5549).
+pub fn notes_reboot(text: &str) -> bool {
+    incident_of(text).is_some() && text.split(" : ").skip(1).any(|one| one == "reboot issued")
+}
+
 /// Whether slurmctld itself sets this text in place of ours on a drained node.
 pub fn is_slurm_text(text: &str) -> bool {
     own_part(text)

@@ -107,16 +107,17 @@ impl NodeState {
         })
     }
 
-    /// The copy of the drain that stands: incident, time and user are those of the reason.
+    /// The copy of the drain that stands: incident, time and user are those of the reason. Where the scheduler noted a reboot in
+    /// it, time and user are the scheduler's: later than ours.
     pub fn proof(&self) -> Option<&MirroredDrain> {
         let MirrorSeen::Own(Some(mirror)) = &self.mirror else {
             return None;
         };
         let reason = self.reason.as_ref().filter(|_| self.is_drained())?;
         mirror.drain.as_ref().filter(|drain| {
-            self.incident() == Some(&drain.id)
-                && reason.at == Some(drain.at)
-                && (drain.uid, reason.user.as_str()) == ROOT
+            let is_own = reason.at == Some(drain.at) && reason.user == ROOT.1;
+            let is_noted = self.reason_notes_reboot && reason.at.is_some_and(|at| at >= drain.at);
+            self.incident() == Some(&drain.id) && drain.uid == ROOT.0 && (is_own || is_noted)
         })
     }
 }

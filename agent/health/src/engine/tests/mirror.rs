@@ -59,6 +59,25 @@ fn a_node_that_lost_its_state_directory_at_a_reboot_is_lifted_as_with_its_record
     assert_eq!(sim.incidents(), ["xid119 cleared"]);
 }
 
+/// slurmctld appends to the reason when it issues a reboot, and sets time and user.
+#[test]
+fn a_reboot_by_slurm_leaves_the_copy_its_proof() {
+    for (appended, later, is_lifted) in [
+        (" : reboot issued", 48, true),
+        (" : reboot issued : reboot complete", 300, true),
+        (" : reboot issued", -1, false),
+        (" : reboot issued : keep for RMA", 48, false),
+        (" : Not responding", 48, false),
+    ] {
+        let mut sim = drained();
+        sim.slurm.reason = Some(format!("{}{appended}", sim.reason()));
+        sim.slurm.user = "slurm".to_owned();
+        sim.slurm.reason_at += later;
+        boots_without_a_disk(&mut sim);
+        assert_eq!(!sim.slurm.is_drained(), is_lifted, "{appended} {later}");
+    }
+}
+
 #[test]
 fn it_stays_drained_while_the_gpu_is_not_back() {
     let mut sim = drained();
