@@ -17,7 +17,6 @@ const WITHHELD: &[(Flag, &str)] = &[
     (Flag::RebootRequested, "reboot_requested"),
     (Flag::RebootIssued, "reboot_issued"),
     (Flag::InvalidReg, "invalid_reg"),
-    (Flag::DynamicFuture, "dynamic_future"),
     (Flag::External, "external"),
 ];
 
