@@ -22,20 +22,27 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     fires_when: "A GPU of `health.gpu_addresses` is not on the PCI bus or does not respond there. Or fewer GPUs are on the bus than `health.expect.gpus`. Fewer than Slurm's Gres lists: shown, never drains.",
     lasting: "2 consecutive readings, at least 10 s",
-    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected. Or at least 100 s, with the GPU no longer in the configuration. Gres: also if it no longer lists whole GPUs.",
-    ignored_when: "GPUs that vfio-pci or the like assigns to others, and incomplete PCI listings. `health.expect.gpus`, if as many addresses are configured. The count of Gres, if it lists MIG instances, shards or MPS.",
+    clears_when: "3 consecutive readings, at least 60 s, with the GPU on the bus, or with as many GPUs as expected. Or at least 100 s, with the GPU no longer in the configuration. Gres: also if it no longer counts whole GPUs.",
+    ignored_when: "GPUs that vfio-pci or the like assigns to others, and incomplete PCI listings. `health.expect.gpus`, if as many addresses are configured. The count of Gres, if it lists MIG instances, shards or MPS, or a GPU was divided when its driver last answered.",
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
     runbook: "docs/runbooks/gpu-missing.md",
-    watch: || Box::new(Missing),
+    watch: || Box::new(Missing::default()),
 };
 
-struct Missing;
+#[derive(Default)]
+struct Missing {
+    /// A GPU had instances when a driver last answered: partitions of AMD, or MIG.
+    is_divided: bool,
+}
 
 impl Watch for Missing {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
-        conditions(judge)
+        if !judge.parts.is_empty() {
+            self.is_divided = judge.parts.iter().any(|part| !part.instance.is_empty());
+        }
+        conditions(judge, self.is_divided)
     }
 
     fn expected(&self, site: &Site, inventory: &Inventory) -> Vec<Expected> {
@@ -58,7 +65,7 @@ impl Watch for Missing {
     }
 }
 
-fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
+fn conditions<'a>(judge: &Judge<'a>, is_divided: bool) -> Vec<Judged<'a>> {
     let (host, gres, inventory) = (judge.host, judge.gres, judge.inventory);
     let at = host.read_at.unwrap_or(judge.since_boot());
     let mut judged: Vec<Judged<'a>> = Vec::new();
@@ -90,7 +97,11 @@ fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     judged.push(Judged {
         key: GRES.to_owned(),
         subject: Subject::node(),
-        reading: count_reading(host, gres),
+        reading: match count_reading(host, gres) {
+            // Slurm may count each instance under a type of the site's choice, or under none.
+            Reading::Bad if is_divided => Reading::Good,
+            other => other,
+        },
         at,
         pace: &USUAL,
         finding: Box::new(move |_| count_finding(host, gres)),

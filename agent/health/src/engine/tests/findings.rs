@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use collectors::event::{Recovery, Sxid};
+use collectors::gpu::metrics as m;
 use collectors::host::metrics::{EDAC_CONTROLLER_INFO, EDAC_UNCORRECTED};
 use collectors::{Block, BootId, EventBody, Subject, SubjectKind};
 
+use super::gpus::{driven, well};
 use super::sim::*;
 use crate::book::{MAX_DRAINING, MAX_OPEN};
 use crate::engine::Engine;
@@ -379,6 +381,28 @@ fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is
     sim.engine.book.incidents.clear();
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 1);
+}
+
+/// Slurm counts each MIG instance, and each partition of AMD, under a type of the site's choice or under none.
+#[test]
+fn a_gres_that_counts_the_instances_of_divided_gpus_is_no_finding() {
+    let mut sim = Sim::new(Mode::Observe);
+    let mut divided = well();
+    divided.push((&m::INSTANCE_INFO, vec!["1/0", "", ""], 1));
+    sim.host.driven = vec![driven(divided)];
+    sim.slurm.gres = "gpu:small:14".to_owned();
+    sim.pass(300);
+    assert!(sim.incidents().is_empty(), "{:?}", sim.incidents());
+    // Nothing is known of the instances while the driver does not answer.
+    sim.host.driven.clear();
+    sim.pass(300);
+    assert!(!sim.says("fewer GPUs on the PCI bus than Gres has", false));
+    sim.host.driven = vec![driven(well())];
+    sim.pass(300);
+    assert!(
+        sim.says("fewer GPUs on the PCI bus than Gres has", false),
+        "whole again"
+    );
 }
 
 #[test]
