@@ -464,7 +464,7 @@ impl Engine {
         self.policy.site.settings.maintenance == Maintenance::Drain
             && incident
                 .standing()
-                .any(|seen| self.policy.of(seen) == Mode::Drain && seen.key.as_ref().is_some_and(is_fresh))
+                .any(|seen| self.policy.of(seen) == Mode::Drain && seen.condition().is_some_and(is_fresh))
     }
 
     /// The reason of an incident. `held`: what its drain waits for.

@@ -229,6 +229,12 @@ impl Seen {
         })
     }
 
+    /// The key of its condition, if readings show it. A line of the kernel log has a key too, and is an event.
+    pub(super) fn condition(&self) -> Option<&String> {
+        let is_read = self.clears.contains(&Clear::Condition);
+        self.key.as_ref().filter(|_| is_read)
+    }
+
     /// Whether it was last seen after this time of this boot.
     pub(super) fn is_after(&self, boot: &BootId, at_ms: u64) -> bool {
         self.boot == *boot && self.last_ms > at_ms
@@ -374,10 +380,8 @@ impl Incident {
     pub(super) fn lifted(&mut self, at: At<'_>) -> bool {
         let twice =
             |lift: &Lift| lift.boot == *at.boot && at.wall.abs_diff(lift.wall) < LIFTED_TWICE.unsigned_abs();
-        let is_silenced = self.lift.as_ref().is_some_and(twice)
-            || !self
-                .standing()
-                .any(|seen| seen.key.is_some() || seen.has_visible_end());
+        let is_silenced =
+            self.lift.as_ref().is_some_and(twice) || !self.standing().any(Seen::has_visible_end);
         self.lift = Some(Lift {
             boot: at.boot.clone(),
             at_ms: at.now_ms,
@@ -402,8 +406,9 @@ impl Incident {
     ) -> bool {
         let Some(lift) = &self.lift else { return true };
         match &seen.key {
+            _ if !seen.has_visible_end() => seen.is_after(&lift.boot, lift.at_ms),
             Some(key) => read_at(key).is_some_and(|at| lift.boot != *boot || at > lift.at_ms),
-            None => seen.has_visible_end() || seen.is_after(&lift.boot, lift.at_ms),
+            None => true,
         }
     }
 

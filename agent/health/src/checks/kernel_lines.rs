@@ -331,6 +331,10 @@ impl Watch for State {
     }
 
     fn forget(&mut self, of: &Forget<'_>) -> bool {
+        // Without a repair it ends as its row says, and a further line is new evidence.
+        if !of.repaired {
+            return false;
+        }
         let keys = self.keys(|last| name(&last.about.subject) == of.device);
         self.remove(&keys);
         !keys.is_empty()

@@ -83,7 +83,7 @@ impl Engine {
             return true;
         };
         let since = self.now.boottime.saturating_sub(ended);
-        let is_new = |seen: &Seen| match &seen.key {
+        let is_new = |seen: &Seen| match seen.condition() {
             Some(key) => self
                 .streaks
                 .bad_at(key)

@@ -8,8 +8,11 @@ use super::sim::*;
 use crate::Mode;
 use crate::checks::check;
 use crate::verdict::Health;
+use slurm::state::Flag;
 
 const HOUR: u64 = 3600;
+const OOM: &str = "the node has no memory left";
+const CRASH: &str = "the kernel crashed and runs on";
 
 fn line(id: &str, name: &str) -> EventBody {
     let subject = match name {
@@ -390,6 +393,78 @@ fn a_person_who_lifts_the_drain_of_a_line_twice_is_obeyed_until_the_next_line() 
     sim.event(line("oom", ""));
     sim.pass(60);
     assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (3, true));
+}
+
+#[test]
+fn a_line_whose_drain_was_lifted_twice_still_ends_as_its_row_says() {
+    let closed = |sim: &mut Sim, text: &str| {
+        let overridden = format!("{text} overridden");
+        assert_eq!(sim.incidents(), [overridden.as_str()]);
+        sim.restart();
+        sim.pass(60);
+        assert_eq!(sim.incidents(), [overridden]);
+    };
+    let mut sim = draining("memory-exhausted");
+    sim.event(line("oom", ""));
+    sim.pass(60);
+    sim.admin_insists();
+    closed(&mut sim, OOM);
+    sim.pass(6 * HOUR + 300);
+    assert_eq!(sim.incidents(), [format!("{OOM} cleared")]);
+    let mut sim = draining("kernel-crash");
+    sim.event(line("oops", ""));
+    sim.pass(60);
+    sim.admin_insists();
+    sim.pass(HOUR);
+    closed(&mut sim, CRASH);
+    sim.reboot();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), [format!("{CRASH} cleared")]);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "none"));
+}
+
+/// A RAID array: only `clear` ends it.
+#[test]
+fn a_line_that_only_an_operator_ends_is_ended_by_the_first_lift_until_the_next_line() {
+    let mut sim = draining("disk-error");
+    sim.event(line("raid-degraded", "md0"));
+    sim.pass(60);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "overridden"));
+    sim.event(line("raid-degraded", "md0"));
+    sim.pass(60);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "drained"));
+}
+
+/// What people do in it, such as an exchange of disks or cables, prints lines.
+#[test]
+fn in_maintenance_a_line_waits_as_an_event_does() {
+    let waiting = || {
+        let mut sim = draining("disk-error");
+        sim.slurm.flags.insert(Flag::Maint);
+        sim.event(line("disk-io", "sda"));
+        sim.pass(600);
+        assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "withheld"));
+        sim
+    };
+    let mut sim = waiting();
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(50);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    let mut sim = waiting();
+    sim.pass(6 * HOUR);
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 0, "it ended in the maintenance");
+    let mut sim = waiting();
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(20);
+    sim.event(line("disk-io", "sda"));
+    sim.pass(20);
+    assert_eq!(sim.slurm.drains, 1, "a new line");
 }
 
 #[test]
