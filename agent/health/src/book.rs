@@ -33,9 +33,9 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// The facts of an incident.
-    pub(super) fn of(incident: &Incident) -> Self {
-        let seen = || incident.findings.iter();
+    /// The facts of an incident, of these findings.
+    pub(super) fn of(incident: &Incident, which: impl Fn(&Seen) -> bool) -> Self {
+        let seen = || incident.findings.iter().filter(|seen| which(seen));
         let key = |s: &Seen| Some((s.check.clone(), s.key.clone()?));
         Self {
             subject: incident.subject.clone(),
@@ -371,10 +371,12 @@ impl Book {
                 && (incident.behind || wants(incident))
                 && incident.lifted(frame.at)
             {
-                let news = incident.standing().filter(|seen| seen.is_after(boot, shown_ms));
-                let news = news.filter_map(|seen| seen.finding_of(incident));
-                silenced.news.extend(news);
-                silenced.known.push(Known::of(incident));
+                let is_news = |seen: &Seen| seen.stands() && seen.is_after(boot, shown_ms);
+                let news = incident.findings.iter().filter(|seen| is_news(seen));
+                silenced
+                    .news
+                    .extend(news.filter_map(|seen| seen.finding_of(incident)));
+                silenced.known.push(Known::of(incident, |seen| !is_news(seen)));
             }
         }
         silenced

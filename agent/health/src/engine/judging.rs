@@ -9,6 +9,7 @@ use super::Engine;
 use crate::book::Known;
 use crate::checks::{Forget, Watch, rdma_scope, switched_off};
 use crate::condition::{Turn, device_of};
+use crate::finding::Clear;
 use crate::incident::{Incident, Status};
 use crate::judge::{Judge, Keep};
 use crate::reads::gpu::Gpu;
@@ -200,6 +201,7 @@ impl Engine {
 
     /// Resets the counts of the conditions, if their check permits it.
     fn reset_counts(&mut self, known: &Known, repaired: bool) {
+        let mut ended = BTreeSet::new();
         // Conditions of one check and device share their counts, whatever else their keys contain.
         let mut had_any: BTreeMap<(&str, &str), bool> = BTreeMap::new();
         for (of, key) in &known.conditions {
@@ -217,8 +219,19 @@ impl Engine {
                 self.out.dirty = true;
                 self.state.bad.remove(key);
                 self.streaks.forget(key);
+                ended.insert(key);
             }
         }
+        let why = if repaired {
+            Clear::Person.happened()
+        } else {
+            "an operator lifted its drain: it is counted from 0"
+        };
+        // No reading ends a condition that is bad no longer.
+        self.book.resolve(self.now.wall, |_, seen| {
+            let is_ended = seen.key.as_ref().is_some_and(|key| ended.contains(key));
+            is_ended.then(|| why.to_owned())
+        });
         // What a check counts of events has no condition.
         let has_none = |of: &&String| known.conditions.iter().all(|(other, _)| other != *of);
         for of in known.checks.iter().filter(has_none) {

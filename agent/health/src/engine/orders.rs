@@ -34,7 +34,7 @@ impl Engine {
         let wall = self.now.wall;
         let incident = self.open_incident(id)?;
         let behind = incident.behind;
-        let known = Known::of(incident);
+        let known = Known::of(incident, |_| true);
         incident.close(wall, format!("by {}: {}", order.by, order.reason));
         let still_bad = self.still_bad(&known);
         self.out.dirty = true;

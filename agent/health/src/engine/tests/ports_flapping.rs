@@ -55,6 +55,28 @@ fn a_site_may_let_it_drain() {
     assert_eq!(sim.engine.view().verdict.health, Health::Unhealthy);
 }
 
+/// The next ones are counted from 0, and are a new incident.
+#[test]
+fn two_lifts_end_the_incident_whose_count_they_reset() {
+    let mut config = config(Mode::Drain);
+    config.checks.insert("rdma-port-flapping".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    sim.host.ports = (0..8).map(Port::new).collect();
+    sim.pass(2000);
+    for _ in 0..5 {
+        blink(&mut sim);
+    }
+    sim.admin_insists();
+    assert_eq!(sim.incidents(), [format!("{FLAPS} cleared")]);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "none"));
+    for _ in 0..4 {
+        blink(&mut sim);
+    }
+    assert_eq!(sim.slurm.drains, 2);
+    blink(&mut sim);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (3, "drained"));
+}
+
 #[test]
 fn three_seen_within_half_a_day_are_enough() {
     let mut sim = node(8);

@@ -1,8 +1,8 @@
 //! Checks `rdma-missing` and `rdma-firmware-timeout`.
 
-use collectors::EventBody;
 use collectors::ethernet::metrics::{LAG_MEMBER_UP, RESTING, UNREADABLE};
-use collectors::event::FirmwareFault;
+use collectors::event::{EventBody, FirmwareFault, KernelLine};
+use collectors::{Subject, SubjectKind};
 
 use super::host::Port;
 use super::sim::*;
@@ -298,6 +298,40 @@ mod firmware {
         sim.pass(600);
         assert!(sim.incidents().is_empty());
         assert!(sim.engine.view().ledger.firmware.contains_key("0000:c1:00.0"));
+    }
+
+    /// What came after a lift is not counted from 0, so that its end is seen.
+    #[test]
+    fn a_fault_between_the_second_lift_and_its_discovery_is_an_incident_that_ends() {
+        let mut config = config(Mode::Drain);
+        for check in ["network-adapter-error", "rdma-firmware-timeout"] {
+            config.checks.insert(check.to_owned(), Mode::Drain);
+        }
+        let mut sim = Sim::with(config, None);
+        sim.host.ports = (0..8).map(Port::new).collect();
+        sim.pass(1000);
+        sim.event(EventBody::Kernel(KernelLine {
+            row: "adapter-hot".to_owned(),
+            subject: Subject::new(SubjectKind::Pci, PCI),
+        }));
+        sim.pass(60);
+        sim.slurm.admin_resumes();
+        sim.pass(60);
+        assert_eq!(sim.slurm.drains, 2);
+        sim.slurm.readable = false;
+        sim.pass(15);
+        sim.slurm.admin_resumes();
+        sim.event(body(PCI, FirmwareFault::CommandTimeout));
+        sim.pass(60);
+        sim.slurm.readable = true;
+        sim.pass(60);
+        assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (3, "drained"));
+        assert!(sim.reason().starts_with("nodewarden:rdma-firmware-timeout "));
+        sim.pass(5 * HOUR);
+        assert!(sim.slurm.is_drained());
+        sim.pass(2 * HOUR);
+        assert!(!sim.slurm.is_drained(), "{:?}", sim.incidents());
+        assert_eq!(sim.drain_state(), "none");
     }
 
     #[test]
