@@ -240,8 +240,13 @@ impl Drain {
             .is_some_and(|(started, at)| started >= at)
     }
 
-    /// Another reason stands in the place of ours.
+    /// Another reason stands in the place of ours: an operator's, unless an abandoned drain took effect late.
     fn is_taken(&mut self, node: &NodeState, now: Now) -> Option<Happened> {
+        let named = node.incident().filter(|_| node.is_drained());
+        if let Some(late) = named.filter(|id| self.late.is_ours(id)).cloned() {
+            self.adopt(late, node, now);
+            return None;
+        }
         if node.author == Author::NodeDaemon {
             // The end of its drain is no lift: who ends it has not seen our reason.
             let incident = self.incident.clone();

@@ -84,6 +84,35 @@ fn our_own_late_drain_does_not_outlive_its_incident() {
     }
 }
 
+/// It replaces the reason of another own drain. An operator's would stay.
+#[test]
+fn our_own_late_drain_over_another_one_is_no_operators() {
+    for restart in [false, true] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.trouble.push_back(Trouble::TimeoutLate);
+        sim.xid(119);
+        sim.verdict_154(Recovery::None);
+        sim.xid(119);
+        sim.pass(10);
+        assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("drained", 1));
+        if restart {
+            sim.restart();
+        }
+        let before = sim.reason();
+        sim.slurm.catch_up();
+        assert_ne!(sim.reason(), before);
+        sim.pass(600);
+        assert_eq!(sim.drain_state(), "drained");
+        assert_eq!(sim.engine.view().overrides, 0);
+        sim.verdict_154(Recovery::None);
+        sim.pass(900);
+        assert_eq!(
+            (sim.drain_state().as_str(), sim.slurm.is_drained()),
+            ("none", false)
+        );
+    }
+}
+
 #[test]
 fn a_late_drain_that_no_record_proves_is_left_to_people() {
     let mut sim = Sim::new(Mode::Drain);
