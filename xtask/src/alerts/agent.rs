@@ -185,12 +185,12 @@ unless on (cluster, instance, subject_kind, subject)
         },
         Alert {
             name: "NodewardenGuardLimitsDiffer",
-            expr: "nodewarden_guard_limits_differ == 1",
+            expr: "last_over_time(nodewarden_guard_limits_differ[1d]) == 1",
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} has other limits of drains than the cluster",
-            description: "The guard's limits in the configuration of {{ $labels.instance }} differ from those that the cluster uses.",
-            act: "Give all nodes the same `[health.guard]`.",
+            description: "The guard's limits in the configuration of {{ $labels.instance }} differed from those of other nodes at its last drain of the last day.",
+            act: "Give all nodes the same `[health.guard]`. The alert ends at the next drain of the node, at the latest after a day.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(
@@ -209,12 +209,12 @@ unless on (cluster, instance, subject_kind, subject)
         },
         Alert {
             name: "NodewardenSeriesDropped",
-            expr: "max by (cluster, instance, collector, reason) (nodewarden_series_dropped) > 0",
+            expr: "max by (cluster, instance, collector, reason) (nodewarden_series_dropped{page=\"metrics\"} or nodewarden_series_dropped{reason=\"limit\"}) > 0",
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} omits {{ $value }} series of collector {{ $labels.collector }}",
             description: "{{ $labels.instance }} omits {{ $value }} series of collector {{ $labels.collector }}: {{ $labels.reason }}.",
-            act: "Reason limit: the node has more devices or jobs than a page may show. Reason duplicate: report it.",
+            act: "Reason limit: the node has more devices or jobs than a page may show. Reason duplicate: report it. The pages of other exporters omit duplicates by design, which this alert does not count.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(
@@ -225,8 +225,8 @@ unless on (cluster, instance, subject_kind, subject)
             },
             silent: Some(Case {
                 input: &[(
-                    r#"nodewarden_series_dropped{cluster="c",instance="n1",page="metrics",collector="slurm",reason="limit"}"#,
-                    "0x30",
+                    r#"nodewarden_series_dropped{cluster="c",instance="n1",page="gpfs_exporter",collector="gpfs",reason="duplicate"}"#,
+                    "9x30",
                 )],
                 at: "20m",
             }),
@@ -269,6 +269,30 @@ unless on (cluster, instance, subject_kind, subject)
         },
     ],
     further: &[
+        FurtherCase {
+            alert: "NodewardenGuardLimitsDiffer",
+            about: "the reading of the last drain has ended.",
+            case: Case {
+                input: &[(
+                    r#"nodewarden_guard_limits_differ{cluster="c",instance="n1"}"#,
+                    "1x10 stale",
+                )],
+                at: "3h",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "NodewardenGuardLimitsDiffer",
+            about: "the limits are the same at the next drain.",
+            case: Case {
+                input: &[(
+                    r#"nodewarden_guard_limits_differ{cluster="c",instance="n1"}"#,
+                    "1x10 stale _x30 0x10 stale",
+                )],
+                at: "3h",
+            },
+            expected: Expected::Firing(0),
+        },
         FurtherCase {
             alert: "NodewardenDeviceDown",
             about: "an incident names the device: it has an alert of its own.",

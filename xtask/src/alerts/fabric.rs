@@ -6,6 +6,12 @@ pub(super) static GROUP: Group = Group {
     name: "nodewarden-fabric",
     about: "InfiniBand and RoCE.",
     records: &[
+        // A range of a day would read every sample of every port at each evaluation.
+        Record {
+            name: "device_port:rdma_port_active:last_timestamp",
+            expr: "max by (cluster, instance, device, port) (timestamp(rdma_port_state >= 4))
+or (device_port:rdma_port_active:last_timestamp > time() - 86400)",
+        },
         Record {
             name: "instance:rdma_np_cnp_sent:rate5m",
             expr: "sum by (cluster, instance) (rate(rdma_np_cnp_sent_total[5m]))",
@@ -26,7 +32,7 @@ pub(super) static GROUP: Group = Group {
   count by (cluster, instance, device) (
     (rdma_port_state == 1)
     and on (cluster, instance, device, port)
-      (max_over_time(rdma_port_state[1d]) == 4)
+      device_port:rdma_port_active:last_timestamp
   )
 ) >= 4",
             lasts: "2m",
@@ -271,6 +277,58 @@ and
                     ),
                 ],
                 at: "1810m",
+            },
+            expected: Expected::Firing(0),
+        },
+        FurtherCase {
+            alert: "FabricRailDown",
+            about: "ports that were deferred, which is active, before they went down.",
+            case: Case {
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x8 5x2 1x200",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x8 5x2 1x200",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x8 5x2 1x200",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "4x8 5x2 1x200",
+                    ),
+                ],
+                at: "3h",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "FabricRailDown",
+            about: "ports that were active more than a day ago.",
+            case: Case {
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x10 1x1600",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x10 1x1600",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x10 1x1600",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "4x10 1x1600",
+                    ),
+                ],
+                at: "25h",
             },
             expected: Expected::Firing(0),
         },

@@ -112,15 +112,15 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "NodewardenDrainsNotWritten",
             expr: "count by (cluster) (
-  max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
+  max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing|unproven\"}) == 1
   unless on (cluster, instance)
     (nodewarden_drain_held == 1)
 ) >= 3",
             lasts: "5m",
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} cannot be drained: is the controller reachable?",
-            description: "{{ $value }} nodes of {{ $labels.cluster }} have wanted a drain for 5 min, and nothing holds it: slurmctld does not answer, or refuses.",
-            act: "`scontrol ping` on one of them. Until the controller answers, jobs may start on broken nodes after its return.",
+            description: "{{ $value }} nodes of {{ $labels.cluster }} have wanted a drain for 5 min, and nothing holds it: slurmctld does not answer or refuses, or Slurm's nodes are not proven to be these machines.",
+            act: "`nodewarden status` and `scontrol ping` on one of them. Until the controller answers, jobs may start on broken nodes after its return.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[
@@ -129,7 +129,7 @@ pub(super) static GROUP: Group = Group {
                         "1x30",
                     ),
                     (
-                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="wanted"}"#,
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="unproven"}"#,
                         "1x30",
                     ),
                     (
@@ -302,13 +302,17 @@ and
         },
         Alert {
             name: "GpuHeatOnManyNodes",
-            expr: "count by (cluster) (
-  max by (cluster, instance) (gpu_clock_event_active{reason=\"hw_thermal\"}) == 1
-) >= 5",
+            expr: "(count by (cluster) (max by (cluster, instance) (gpu_clock_event_active{reason=\"hw_thermal\"}) == 1) >= 5)
+or
+(
+  (count by (cluster) (max by (cluster, instance) (gpu_clock_event_active{reason=~\"hw_thermal|sw_thermal\"}) == 1) >= 5)
+  and
+    avg by (cluster) (max by (cluster, instance) (gpu_clock_event_active{reason=~\"hw_thermal|sw_thermal\"})) > 0.2
+)",
             lasts: "10m",
             severity: Severity::Page,
             summary: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} slow down by heat",
-            description: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} are throttled by their hardware because of heat, for 10 min: the cooling of the room or of a row fails.",
+            description: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} are throttled because of heat for 10 min, by their hardware, or by the driver on more than 20 % of the nodes: the cooling of the room or of a row fails.",
             act: "Ask those who run the building. Drain the nodes if the temperature keeps rising.",
             runbook: Runbook::Own,
             fires: Case {
@@ -364,6 +368,36 @@ and
         },
     ],
     further: &[
+        FurtherCase {
+            alert: "GpuHeatOnManyNodes",
+            about: "the driver keeps all GPUs below their limit.",
+            case: Case {
+                input: &[
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n1",gpu="a",reason="sw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n2",gpu="b",reason="sw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n3",gpu="c",reason="sw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n4",gpu="d",reason="sw_thermal"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"gpu_clock_event_active{cluster="c",instance="n5",gpu="e",reason="sw_thermal"}"#,
+                        "1x30",
+                    ),
+                ],
+                at: "15m",
+            },
+            expected: Expected::Firing(1),
+        },
         FurtherCase {
             alert: "NodewardenManyMissing",
             about: "two nodes that two jobs scrape.",

@@ -56,8 +56,8 @@ and on (cluster, instance, incident)
             lasts: "2m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
-            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}, for which nodewarden drains the node. Remedy: {{ $labels.act }}.",
-            act: "`nodewarden why` on the node shows evidence and remedy; the runbook of the check says what to do. `nodewarden ack ID --reason TEXT` records that an operator works on it.",
+            description: "Check {{ $labels.check }} found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }}, for which nodewarden drains the node unless something holds the drain. Remedy: {{ $labels.act }}.",
+            act: "`nodewarden status` on the node says whether it is drained, `nodewarden why` shows evidence and remedy; the runbook of the check says what to do. `nodewarden ack ID --reason TEXT` records that an operator works on it.",
             runbook: Runbook::OfCheck,
             fires: Case {
                 input: FAULT,
@@ -212,14 +212,15 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenDrainNotWritten",
-            expr: "max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing\"}) == 1
+            expr:
+                "max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing|unproven\"}) == 1
 unless on (cluster, instance)
   (nodewarden_drain_held == 1)",
             lasts: "5m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} has a fault and is not drained",
-            description: "nodewarden has wanted to drain {{ $labels.instance }} for 5 min. Neither the guard nor a person holds it: the controller does not answer, or refuses.",
-            act: "`nodewarden status` shows what scontrol said. Drain the node by hand until it works.",
+            description: "nodewarden has wanted to drain {{ $labels.instance }} for 5 min. Neither the guard nor a person holds it: the controller does not answer or refuses, or Slurm's node is not proven to be this machine.",
+            act: "`nodewarden status` shows what scontrol said, or what is not proven. Drain the node by hand until it works.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[
@@ -254,12 +255,15 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenPausedLong",
-            expr: "last_over_time(nodewarden_paused[1h]) == 1",
+            expr: "max by (cluster, instance) (
+  last_over_time(nodewarden_paused[1h])
+  or last_over_time(nodewarden_drain_held{by=\"pause\"}[1h])
+) == 1",
             lasts: "1d",
             severity: Severity::Ticket,
             summary: "nodewarden is paused on {{ $labels.instance }} for a day",
-            description: "A person paused nodewarden on {{ $labels.instance }} more than a day ago: it does not drain this node.",
-            act: "`nodewarden status` shows who paused it and why. End the pause if it is no longer needed.",
+            description: "A pause of {{ $labels.instance }}, or a stop file or a pause of the cluster that holds a drain of it, has lasted for more than a day: nodewarden does not drain this node.",
+            act: "`nodewarden status` shows who paused it and why, or the file. End the pause if it is no longer needed: docs/operations/slurm.md.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(
@@ -293,7 +297,7 @@ unless on (cluster, instance)
                     ("subject", "GPU-1"),
                 ],
                 summary: "n1: xid on gpu GPU-1",
-                description: "Check xid found a fault of gpu GPU-1 on n1, for which nodewarden drains the node. Remedy: reboot.",
+                description: "Check xid found a fault of gpu GPU-1 on n1, for which nodewarden drains the node unless something holds the drain. Remedy: reboot.",
                 runbook: "runbooks/xid.md",
             },
         },
@@ -389,6 +393,58 @@ unless on (cluster, instance)
         },
         FurtherCase {
             alert: "NodewardenDrainNotWritten",
+            about: "Slurm's node is not proven to be this machine.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="wanted"}"#,
+                        "1 0x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="unproven"}"#,
+                        "0 1x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "NodewardenPausedLong",
+            about: "a stop file, or a pause of the cluster, holds a drain.",
+            case: Case {
+                input: &[
+                    (r#"nodewarden_paused{cluster="c",instance="n1"}"#, "0x1600"),
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n1",by="pause"}"#,
+                        "1x1200 stale _x20 1x400",
+                    ),
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n2",by="guard"}"#,
+                        "1x1600",
+                    ),
+                ],
+                at: "25h",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "NodewardenPausedLong",
+            about: "the own pause of a node that has a fault: one alert.",
+            case: Case {
+                input: &[
+                    (r#"nodewarden_paused{cluster="c",instance="n1"}"#, "1x1600"),
+                    (
+                        r#"nodewarden_drain_held{cluster="c",instance="n1",by="pause"}"#,
+                        "1x1600",
+                    ),
+                ],
+                at: "25h",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "NodewardenDrainNotWritten",
             about: "a node that two jobs scrape.",
             case: Case {
                 input: &[
@@ -436,7 +492,7 @@ unless on (cluster, instance)
                     ("subject", "n1"),
                 ],
                 summary: "n1: site-nhc on node n1",
-                description: "Check site-nhc found a fault of node n1 on n1, for which nodewarden drains the node. Remedy: inspect.",
+                description: "Check site-nhc found a fault of node n1 on n1, for which nodewarden drains the node unless something holds the drain. Remedy: inspect.",
                 runbook: "runbooks/custom-check.md",
             },
         },

@@ -154,11 +154,13 @@ pub(super) static GROUP: Group = Group {
   (mount_available_bytes / mount_size_bytes < 0.05 or mount_inodes_free / mount_inodes < 0.05)
   and on (cluster, instance, mountpoint)
     mount_info{class=~\"parallel|network\"}
+  unless on (cluster, instance, mountpoint)
+    (mount_read_only == 1)
 )",
             lasts: "30m",
             severity: Severity::Ticket,
             summary: "{{ $labels.mountpoint }} of {{ $labels.cluster }} has {{ $value | humanizePercentage }} of its space or inodes left",
-            description: "{{ $labels.mountpoint }} of {{ $labels.cluster }} has {{ $value | humanizePercentage }} of its space or of its inodes left. Jobs end when it is full.",
+            description: "{{ $labels.mountpoint }} of {{ $labels.cluster }} is writable and has {{ $value | humanizePercentage }} of its space or of its inodes left. Jobs end when it is full.",
             act: "Purge, or ask the users with the most data. Local filesystems have a check of their own: mount-full.",
             runbook: Runbook::Own,
             fires: Case {
@@ -259,34 +261,78 @@ pub(super) static GROUP: Group = Group {
             }),
         },
     ],
-    further: &[FurtherCase {
-        alert: "StorageFull",
-        about: "space is free, inodes are not.",
-        case: Case {
-            input: &[
-                (
-                    r#"mount_available_bytes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
-                    "60x60",
-                ),
-                (
-                    r#"mount_size_bytes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
-                    "100x60",
-                ),
-                (
-                    r#"mount_inodes_free{cluster="c",instance="n1",mountpoint="/scratch"}"#,
-                    "1x60",
-                ),
-                (
-                    r#"mount_inodes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
-                    "100x60",
-                ),
-                (
-                    r#"mount_info{cluster="c",instance="n1",mountpoint="/scratch",class="parallel"}"#,
-                    "1x60",
-                ),
-            ],
-            at: "40m",
+    further: &[
+        FurtherCase {
+            alert: "StorageFull",
+            about: "a read-only filesystem, and a writable one.",
+            case: Case {
+                input: &[
+                    (
+                        r#"mount_available_bytes{cluster="c",instance="n1",mountpoint="/apps"}"#,
+                        "3x60",
+                    ),
+                    (
+                        r#"mount_size_bytes{cluster="c",instance="n1",mountpoint="/apps"}"#,
+                        "100x60",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n1",mountpoint="/apps",class="network"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"mount_read_only{cluster="c",instance="n1",mountpoint="/apps"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"mount_available_bytes{cluster="c",instance="n1",mountpoint="/home"}"#,
+                        "3x60",
+                    ),
+                    (
+                        r#"mount_size_bytes{cluster="c",instance="n1",mountpoint="/home"}"#,
+                        "100x60",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n1",mountpoint="/home",class="network"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"mount_read_only{cluster="c",instance="n1",mountpoint="/home"}"#,
+                        "0x60",
+                    ),
+                ],
+                at: "40m",
+            },
+            expected: Expected::Firing(1),
         },
-        expected: Expected::Firing(1),
-    }],
+        FurtherCase {
+            alert: "StorageFull",
+            about: "space is free, inodes are not.",
+            case: Case {
+                input: &[
+                    (
+                        r#"mount_available_bytes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                        "60x60",
+                    ),
+                    (
+                        r#"mount_size_bytes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                        "100x60",
+                    ),
+                    (
+                        r#"mount_inodes_free{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                        "1x60",
+                    ),
+                    (
+                        r#"mount_inodes{cluster="c",instance="n1",mountpoint="/scratch"}"#,
+                        "100x60",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n1",mountpoint="/scratch",class="parallel"}"#,
+                        "1x60",
+                    ),
+                ],
+                at: "40m",
+            },
+            expected: Expected::Firing(1),
+        },
+    ],
 };
