@@ -26,7 +26,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Stat(Some(1.0)),
                     width: 8,
                     queries: &[(
-                        "count((rdma_port_state{%n} == 1) and max_over_time(rdma_port_state{%n}[1h]) == 4) or vector(0)",
+                        "count((rdma_port_state{%n} == 1) and max_over_time(rdma_port_state{%n}[1h]) >= 4) or vector(0)",
                         "",
                     )],
                 },

@@ -115,7 +115,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
             panels: &[
                 Panel {
                     title: "Xid errors",
-                    description: "Number of each Xid since the start of nodewarden, if it occurred in the selected time.",
+                    description: "Number of each Xid since the state directory was created, if it occurred in the selected time.",
                     unit: "short",
                     kind: Kind::Table,
                     width: 24,

@@ -86,7 +86,7 @@ pub(super) static RECIPES: &[Recipe] = &[
     },
     Recipe {
         question: "Which ports went down within the last hour?",
-        expr: "rdma_port_state == 1 and max_over_time(rdma_port_state[1h]) == 4",
+        expr: "rdma_port_state == 1 and max_over_time(rdma_port_state[1h]) >= 4",
         answer: "Ports that were active. The check is rdma-port-down.",
     },
     Recipe {
