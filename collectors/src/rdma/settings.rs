@@ -20,6 +20,26 @@ fn names_port(pattern: &str) -> bool {
     !device.is_empty() && !device.contains(':') && !port.is_empty() && port.chars().all(is_number)
 }
 
+/// Whether it can match a PCI address. Without the function it would match nothing.
+fn names_address(pattern: &str) -> bool {
+    let fits = |class: u8, b: u8| match class {
+        b'h' => b.is_ascii_hexdigit(),
+        b'f' => (b'0'..=b'7').contains(&b),
+        _ => class == b,
+    };
+    let pattern = written_as_sysfs(pattern);
+    ["hhhh:hh:hh.f", "hhhhh:hh:hh.f", "hh:hh.f"]
+        .iter()
+        .any(|form| matches(pattern.as_bytes(), form.as_bytes(), |a, class| fits(class, a)))
+}
+
+/// In lower case, and with a domain of 4 digits instead of NVML's 8.
+fn written_as_sysfs(address: &str) -> String {
+    let rest = address.strip_prefix("0000");
+    let short = rest.filter(|rest| rest.find(':') == Some(4));
+    short.unwrap_or(address).to_ascii_lowercase()
+}
+
 /// An array of such names.
 pub const NAMES: Kind = Kind::List {
     what: "an array of names of devices or ports",
@@ -39,8 +59,8 @@ crate::keys! {
         }, empty: true }, default "[]", example "[\"eno*\"]", since "0.1.0",
         "Network interfaces, or their bonds, whose ports are never read.";
     EXCLUDE_PCI = "rdma.exclude_pci": Kind::List { what: "an array of PCI addresses", of: &Kind::Text {
-            what: "a PCI address such as \"0000:c1:00.0\" or \"c1:00.*\"",
-            fits: |text| Pattern::try_from(text.to_owned()).is_ok(),
+            what: "a PCI address with its function, such as \"0000:c1:00.0\" or \"c1:00.*\"",
+            fits: |text| Pattern::try_from(text.to_owned()).is_ok() && names_address(text),
         }, empty: true }, default "[]", example "[\"0000:c1:00.*\"]", since "0.1.0",
         "PCI addresses whose devices are never read.";
     VIRTUAL_FUNCTIONS = "rdma.virtual_functions": Kind::Boolean, default "false", since "0.1.0",
@@ -102,11 +122,11 @@ impl RdmaSettings {
 
     /// Whether the device behind this PCI address is read.
     ///
-    /// A pattern may be in capitals, and without the domain if that is 0000, as lspci shows it.
+    /// A pattern may be in capitals, with a domain of 8 digits, and without the domain if that is 0000, as lspci shows it.
     pub(super) fn takes_pci(&self, address: &str) -> bool {
         let short = address.strip_prefix("0000:");
         let is = |p: &Pattern| {
-            let p = Pattern(p.0.to_ascii_lowercase());
+            let p = Pattern(written_as_sysfs(&p.0));
             p.matches(address) || short.is_some_and(|short| p.matches(short))
         };
         !self.exclude_pci.iter().any(is)
@@ -154,18 +174,18 @@ impl TryFrom<String> for Pattern {
 impl Pattern {
     /// Whether the whole name matches.
     pub fn matches(&self, name: &str) -> bool {
-        matches(self.0.as_bytes(), name.as_bytes())
+        matches(self.0.as_bytes(), name.as_bytes(), |a, b| a == b)
     }
 
     /// Whether it can match the device or one of its ports.
     fn covers_device(&self, device: &str) -> bool {
         let (pattern, _) = self.0.split_once('/').unwrap_or((&self.0, ""));
-        matches(pattern.as_bytes(), device.as_bytes())
+        matches(pattern.as_bytes(), device.as_bytes(), |a, b| a == b)
     }
 }
 
 /// Backtracks to the last star only, so the effort is at most the product of both lengths.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+fn matches(pattern: &[u8], name: &[u8], is: impl Fn(u8, u8) -> bool) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
@@ -176,7 +196,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
                 p += 1;
             }
             (Some(b'?'), Some(_)) => (p, n) = (p + 1, n + 1),
-            (Some(a), Some(b)) if a == b => (p, n) = (p + 1, n + 1),
+            (Some(a), Some(b)) if is(*a, *b) => (p, n) = (p + 1, n + 1),
             _ => match star {
                 Some((at, from)) if from < name.len() => {
                     star = Some((at, from + 1));
@@ -208,16 +228,37 @@ mod tests {
 
     #[test]
     fn addresses_may_be_written_as_lspci_does() {
-        let table = table("exclude_pci = [\"19:00.0\", \"0000:3B:00.*\", \"0001:2a:00.0\"]");
+        let table =
+            table("exclude_pci = [\"19:00.0\", \"0000:3B:00.*\", \"0001:2a:00.0\", \"00000000:5E:00.0\"]");
         for (address, taken) in [
             ("0000:19:00.0", false),
             ("0001:19:00.0", true),
             ("0000:3b:00.1", false),
             ("0000:2a:00.0", true),
             ("0001:2a:00.0", false),
+            ("0000:5e:00.0", false),
+            ("0000:5e:00.1", true),
             ("", true),
         ] {
             assert_eq!(table.takes_pci(address), taken, "{address}");
+        }
+    }
+
+    #[test]
+    fn wildcards_stand_for_any_part_of_an_address() {
+        for text in [
+            "*",
+            "c1:*",
+            "*:c1:00.?",
+            "0000:c1:*",
+            "10000:e1:00.0",
+            "????:c1:00.*",
+            "C1:1f.7",
+        ] {
+            assert!(
+                SPEC.settings(&format!("exclude_pci = [{text:?}]")).is_ok(),
+                "{text}"
+            );
         }
     }
 
@@ -250,6 +291,14 @@ mod tests {
     fn a_bad_pattern_is_an_error_that_names_it() {
         for (text, part) in [
             ("exclude = [\"\"]", "expected a name"),
+            (
+                "exclude_pci = [\"0000:18:00\"]",
+                "found string \"0000:18:00\", expected a PCI address with its function, such as",
+            ),
+            ("exclude_pci = [\"18:00\"]", "found string \"18:00\""),
+            ("exclude_pci = [\"18:00.8\"]", "found string \"18:00.8\""),
+            ("exclude_pci = [\"x\"]", "found string \"x\""),
+            ("exclude_pci = [\"mlx5_*\"]", "found string \"mlx5_*\""),
             ("exclude_pci = [\"[0-9]\"]", "found string \"[0-9]\""),
             ("include = [\"mlx5 0\"]", "found string \"mlx5 0\""),
             (
@@ -284,7 +333,7 @@ mod tests {
     proptest! {
         #[test]
         fn patterns_match_as_defined(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
-            prop_assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), plain(pattern.as_bytes(), name.as_bytes()));
+            prop_assert_eq!(matches(pattern.as_bytes(), name.as_bytes(), |a, b| a == b), plain(pattern.as_bytes(), name.as_bytes()));
         }
     }
 }
