@@ -81,7 +81,11 @@ impl Form {
             From::Interface => line.interface,
             From::Process => line.process,
         };
-        matches(self.text.as_bytes(), text?)
+        let name = matches(self.text.as_bytes(), text?)?;
+        Some(match self.from {
+            From::Lustre => name.map(target),
+            _ => name,
+        })
     }
 
     #[cfg(test)]
@@ -114,6 +118,17 @@ fn name(text: &str) -> &str {
     let end = text.bytes().position(|c| !is_name_char(c));
     let name = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
     name.trim_end_matches([':', '.'])
+}
+
+/// The target of a device of a mount, `scratch-OST0001` of `scratch-OST0001-osc-ffff880812345678`: the number is another at each
+/// mount and on each node.
+fn target(device: &str) -> &str {
+    let of_mount = |kind: &str| {
+        let (target, instance) = device.rsplit_once(kind)?;
+        let is_instance = !instance.is_empty() && instance.bytes().all(|b| b.is_ascii_hexdigit());
+        is_instance.then_some(target)
+    };
+    of_mount("-osc-").or_else(|| of_mount("-mdc-")).unwrap_or(device)
 }
 
 /// On bytes of the form: a line of no row is compared with each of hundreds.
