@@ -174,6 +174,21 @@ fn the_unit_leaves_the_capabilities_that_the_parent_keeps_and_every_one_of_a_wor
 }
 
 #[test]
+fn the_unit_is_started_again_without_end_and_reaches_no_socket_of_systemd() {
+    let unit = include_str!("../../../../systemd/nodewarden.service");
+    assert_eq!(value(unit, "StartLimitIntervalSec"), ["0"]);
+    assert_eq!(value(unit, "Restart"), ["always"]);
+    assert_eq!(
+        value(unit, "InaccessiblePaths"),
+        [
+            "-/run/dbus",
+            "-/run/systemd/private",
+            "-/run/systemd/io.systemd.Manager"
+        ]
+    );
+}
+
+#[test]
 fn the_package_makes_the_users_that_the_program_looks_for() {
     let sysusers = include_str!("../../../../systemd/nodewarden.sysusers");
     let users: Vec<(&str, u32)> = (sysusers.lines())
