@@ -34,6 +34,14 @@ there, it drains once more. A second lift within 1 h is obeyed until new evidenc
 ```sh
 scontrol update NodeName=NODE State=UNDRAIN
 ```
+
+Most checks do not drain, and in mode observe or comment none does. Then new jobs keep starting, and the node never gets free. Before you
+wait for its jobs to end, reset a device or reboot, drain the node yourself. nodewarden never lifts your drain:
+
+```sh
+scontrol update NodeName=NODE State=DRAIN Reason="TEXT"    # before the repair
+scontrol update NodeName=NODE State=UNDRAIN                # after it
+```
 "#;
 
 pub(crate) fn page(fixtures: &Path) -> Result<String> {

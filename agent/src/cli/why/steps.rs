@@ -64,9 +64,17 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller, node: Option<&str>) -> Ve
     if i.ack.is_none() {
         steps.push((caller.order("ack", &i.id), "acknowledge it; changes nothing else"));
     }
+    let node = node.map_or_else(|| "NODENAME".to_owned(), quoted);
+    // Without it new jobs keep starting, and the node is never free for the remedy.
+    if !i.drains && matches!(i.act.as_str(), "reboot" | "reset-gpu") {
+        steps.push((
+            format!("scontrol update NodeName={node} State=DRAIN Reason='TEXT'"),
+            "first: no new jobs start; nodewarden never lifts it: after the repair, do so yourself with State=UNDRAIN",
+        ));
+    }
     match i.act.as_str() {
         "reboot" => steps.push((
-            format!("scontrol reboot {}", node.map_or_else(|| "NODENAME".to_owned(), quoted)),
+            format!("scontrol reboot {node}"),
             "the remedy, after jobs have ended; never with ASAP or nextstate, which can lift every drain",
         )),
         "reset-gpu" if is_nvidia(&i.subject_name) => steps.push((

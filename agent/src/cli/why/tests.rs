@@ -367,3 +367,24 @@ fn the_command_names_the_node_where_its_name_is_known() {
     let text = show(&incident(), &view, &caller(), NOW, &PLAIN);
     assert!(text.contains("    scontrol reboot gn07\n"), "{text}");
 }
+
+#[test]
+fn a_node_that_nodewarden_does_not_drain_is_drained_before_the_remedy() {
+    let mut view = sample::view();
+    view.node = Some("gn07".to_owned());
+    let drain = "    scontrol update NodeName=gn07 State=DRAIN Reason='TEXT'\n";
+    for (act, drains, first) in [
+        ("reboot", false, true),
+        ("reset-gpu", false, true),
+        ("inspect", false, false),
+        ("reboot", true, false),
+    ] {
+        let mut i = incident();
+        (i.act, i.drains) = (act.to_owned(), drains);
+        let text = show(&i, &view, &caller(), NOW, &PLAIN);
+        let at = text.find(drain);
+        assert_eq!(at.is_some(), first, "{text}");
+        let reboot = text.find("    scontrol reboot gn07\n");
+        assert!(at.is_none() || reboot.is_none() || at < reboot, "{text}");
+    }
+}
