@@ -189,8 +189,8 @@ unless on (cluster, instance, subject_kind, subject)
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} has other limits of drains than the cluster",
-            description: "The guard's limits in the configuration of {{ $labels.instance }} differed from those of other nodes at its last drain of the last day.",
-            act: "Give all nodes the same `[health.guard]`. The alert ends at the next drain of the node, at the latest after a day.",
+            description: "The guard's limits in the configuration of {{ $labels.instance }} differed from those of other nodes at its last drain.",
+            act: "Give all nodes the same `[health.guard]`.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(

@@ -190,7 +190,7 @@ pub(super) static DRAINS: Dashboard = Dashboard {
             panels: &[
                 Panel {
                     title: "Standing drains of a partition",
-                    description: "Drains of nodewarden that stand, and the limit, as read for a drain within `health.guard.window`.",
+                    description: "Drains of nodewarden that stand, and the limit, as read for the last drain.",
                     unit: "short",
                     kind: Kind::Lines,
                     width: 12,
@@ -207,7 +207,7 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                 },
                 Panel {
                     title: "Slots taken",
-                    description: "Slots for drains that were taken, as read for a drain within `health.guard.window`.",
+                    description: "Slots for drains that were taken, as read for the last drain.",
                     unit: "short",
                     kind: Kind::Lines,
                     width: 12,
