@@ -11,6 +11,7 @@ use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Remedy};
 use crate::judge::Judge;
+use crate::reads::gpu::Gpu;
 
 /// The row of persistence.
 pub static PERSISTENCE: Check = Check {
@@ -31,12 +32,12 @@ pub static PERSISTENCE: Check = Check {
 pub static FABRIC: Check = Check {
     id: "gpu-fabric",
     subject: SubjectKind::Gpu,
-    fires_when: "A GPU of an NVSwitch fabric has not joined it, or its registration failed. Or the driver reports the fabric or an aspect of it as unhealthy, or its capacity as limited.",
+    fires_when: "A GPU of an NVSwitch fabric has not joined it, or its registration failed: no CUDA program starts on it. Or the driver reports the fabric or an aspect of it as unhealthy, or its capacity as limited: shown, never drains.",
     lasting: "20 consecutive readings, at least 300 s",
-    clears_when: "20 consecutive readings, at least 300 s, with the GPU joined without an error and the fabric healthy.",
+    clears_when: "20 consecutive readings, at least 300 s, with the GPU joined without an error, or with the fabric healthy.",
     ignored_when: "The first 600 s after boot.",
     scope: Scope::Shared,
-    may: May::Comment,
+    may: May::CommentOrDrain,
     since: Version(0, 1, 0),
     runbook: "docs/runbooks/gpu-fabric.md",
     watch: || Looks::start(fabric),
@@ -73,32 +74,55 @@ fn fabric<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         let Some(state) = gpu.value(&n::FABRIC_STATE) else {
             return Vec::new();
         };
-        // The driver also calls a registration completed that failed.
-        let failed = gpu.one(&n::FABRIC_STATUS).filter(|s| s.as_f64() > 0.0);
-        let wrong = gpu.all(&n::FABRIC_UNHEALTHY).find(|s| s.as_f64() > 0.0);
-        // A driver may know more aspects than this release.
-        let summary = gpu
-            .one(&n::FABRIC_HEALTH_SUMMARY)
-            .filter(|s| matches!(s.as_f64(), UNHEALTHY | LIMITED));
-        let bad = failed.or(wrong).or(summary);
-        let reading = match (state, bad) {
-            (JOINED, None) => Reading::Good,
-            (1.0 | 2.0 | JOINED, _) if settled => Reading::Bad,
-            _ => Reading::Unknown,
-        };
-        let (aspect, expected) = match (failed, wrong, summary) {
-            (Some(_), _, _) => ("registration failed", "0"),
-            (None, Some(wrong), _) => (wrong.label("aspect").unwrap_or("unhealthy"), "0"),
-            (None, None, Some(summary)) if summary.as_f64() == LIMITED => ("limited capacity", "1"),
-            (None, None, Some(_)) => ("unhealthy", "1"),
-            (None, None, None) => ("not joined", "3"),
-        };
-        let sample = bad.or(gpu.one(&n::FABRIC_STATE));
-        vec![Opinion::new("", reading, move || Finding {
-            detail: format!("fabric: {}", aspect.replace('_', " ")),
-            remedy: Remedy::Inspect,
-            evidence: line(sample, expected),
-            ..found(gpu, FABRIC.id)
-        })]
+        // Separate conditions: jobs on a GPU that has not joined all fail, on an unhealthy fabric they are slow.
+        vec![joined(gpu, state, settled), healthy(gpu, state, settled)]
+    })
+}
+
+/// Whether the GPU has joined. Without that every CUDA program fails, and the node can run no job on it.
+fn joined<'a>(gpu: &'a Gpu<'a>, state: f64, settled: bool) -> Opinion<'a> {
+    // The driver also calls a registration completed that failed.
+    let failed = gpu.one(&n::FABRIC_STATUS).filter(|s| s.as_f64() > 0.0);
+    let reading = match (state, failed) {
+        (JOINED, None) => Reading::Good,
+        (1.0 | 2.0 | JOINED, _) if settled => Reading::Bad,
+        _ => Reading::Unknown,
+    };
+    let (detail, sample, expected) = match failed {
+        Some(_) => ("fabric: registration failed", failed, "0"),
+        None => ("fabric: not joined", gpu.one(&n::FABRIC_STATE), "3"),
+    };
+    Opinion::new("", reading, move || Finding {
+        detail: detail.to_owned(),
+        remedy: Remedy::Inspect,
+        evidence: line(sample, expected),
+        ..found(gpu, FABRIC.id)
+    })
+}
+
+/// Whether the fabric of the GPU is healthy. Other nodes may share it, and programs run.
+fn healthy<'a>(gpu: &'a Gpu<'a>, state: f64, settled: bool) -> Opinion<'a> {
+    let wrong = gpu.all(&n::FABRIC_UNHEALTHY).find(|s| s.as_f64() > 0.0);
+    // A driver may know more aspects than this release.
+    let summary = gpu
+        .one(&n::FABRIC_HEALTH_SUMMARY)
+        .filter(|s| matches!(s.as_f64(), UNHEALTHY | LIMITED));
+    let bad = wrong.or(summary);
+    let reading = match (state, bad) {
+        (JOINED, None) => Reading::Good,
+        (1.0 | 2.0 | JOINED, Some(_)) if settled => Reading::Bad,
+        _ => Reading::Unknown,
+    };
+    let (aspect, expected) = match (wrong, summary) {
+        (Some(wrong), _) => (wrong.label("aspect").unwrap_or("unhealthy"), "0"),
+        (None, Some(summary)) if summary.as_f64() == LIMITED => ("limited capacity", "1"),
+        (None, _) => ("unhealthy", "1"),
+    };
+    Opinion::new("health", reading, move || Finding {
+        detail: format!("fabric: {}", aspect.replace('_', " ")),
+        remedy: Remedy::Inspect,
+        evidence: line(bad, expected),
+        comments_only: true,
+        ..found(gpu, FABRIC.id)
     })
 }

@@ -1,4 +1,4 @@
-//! Xid 74: the registers of an NVLink error, and errors that count only when repeated.
+//! Xid 74: the registers of an NVLink error, and errors that count only when repeated. The fabric of NVSwitches.
 
 use collectors::EventBody;
 use collectors::event::Recovery;
@@ -172,4 +172,46 @@ fn a_record_with_repeated_errors_of_an_earlier_version_is_read() {
     assert!(sim.engine.lost().is_empty(), "{:?}", sim.engine.lost());
     nvlink_of(&mut sim, Some(12), &[1 << 4]);
     assert_eq!(sim.slurm.drains, 0, "the earlier ones may be of other links");
+}
+
+#[test]
+fn a_site_may_drain_a_node_whose_gpu_has_not_joined_its_fabric_and_never_for_a_slow_one() {
+    let (joined, unhealthy) = ("fabric: not joined open", "fabric: unhealthy open");
+    for (state, health, expected, drains) in [
+        (1, None, joined, true),
+        (2, None, joined, true),
+        (3, Some(2), unhealthy, false),
+    ] {
+        let mut settings = config(Mode::Drain);
+        settings.checks.insert("gpu-fabric".to_owned(), Mode::Drain);
+        let mut sim = Sim::with(settings, None);
+        let mut series = vec![(&n::FABRIC_STATE, vec![], state)];
+        series.extend(health.map(|health| (&n::FABRIC_HEALTH_SUMMARY, vec![], health)));
+        sim.host.driven = vec![driven(well())];
+        sim.pass(900);
+        show(&mut sim, series);
+        sim.pass(600);
+        assert_eq!(sim.incidents(), [expected]);
+        assert_eq!(sim.slurm.is_drained(), drains, "{expected}");
+    }
+}
+
+#[test]
+fn a_gpu_that_leaves_an_unhealthy_fabric_is_a_new_fault() {
+    let mut settings = config(Mode::Drain);
+    settings.checks.insert("gpu-fabric".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    sim.host.driven = vec![driven(well())];
+    sim.pass(900);
+    for (state, drains) in [(3, false), (2, true)] {
+        show(
+            &mut sim,
+            vec![
+                (&n::FABRIC_STATE, vec![], state),
+                (&n::FABRIC_HEALTH_SUMMARY, vec![], 2),
+            ],
+        );
+        sim.pass(600);
+        assert_eq!(sim.slurm.is_drained(), drains, "{state}");
+    }
 }
