@@ -379,7 +379,7 @@ pub struct Xid {
     pub link: Option<i32>,
     /// The hexadecimal words in the last parentheses (Xid 74 registers, NVLink 5 intrInfo and errorStatus).
     pub words: Vec<u64>,
-    /// Xid 154: the driver's verdict.
+    /// Xid 154: the driver's verdict. Xid 94: that the GPU needs a reset all the same.
     pub recovery: Option<Recovery>,
     /// The affected GPU instance, if the library reported one.
     pub gpu_instance: Option<u32>,

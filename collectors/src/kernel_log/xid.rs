@@ -12,6 +12,8 @@ const MAX_UNIT: usize = 64;
 /// Words in the last parentheses; the driver prints up to seven.
 const MAX_WORDS: usize = 32;
 
+/// A memory error that only one application noticed.
+const CONTAINED: u32 = 94;
 /// NVLink errors up to NVLink 4.
 const NVLINK: u32 = 74;
 /// NVLink 5 errors.
@@ -43,6 +45,10 @@ pub(super) fn parse(text: &str, whole: bool) -> Option<Xid> {
             }
         }
         Recovery::XID => xid.recovery = recovery(message),
+        // With MIG, other instances go on and the GPU needs a reset. At the end: a program may call itself anything.
+        CONTAINED if message.trim_end().ends_with(" D-RST: Yes") => {
+            xid.recovery = Some(Recovery::DrainAndReset);
+        }
         _ => {}
     }
     Some(xid)

@@ -22,6 +22,25 @@ fn xid(line: &str) -> Xid {
 }
 
 #[test]
+fn a_contained_error_may_need_a_reset_of_the_gpu() {
+    for (end, expected) in [
+        ("RST: No, D-RST: Yes", Some(Recovery::DrainAndReset)),
+        ("RST: No, D-RST: No", None),
+        ("", None),
+    ] {
+        let line = format!(
+            "NVRM: Xid (PCI:0000:04:00 GPU-I:03): 94, pid=9, name=a, Contained: LTC (0x1,0x0). {end}"
+        );
+        assert_eq!(xid(&line).recovery, expected, "{line}");
+    }
+    let named =
+        "NVRM: Xid (PCI:0000:04:00): 94, pid=9, name=a, D-RST: Yes, Contained: SM (0x1). RST: No, D-RST: No";
+    assert_eq!(xid(named).recovery, None);
+    let uncontained = "NVRM: Xid (PCI:0000:04:00): 13, pid=9, name=a, D-RST: Yes";
+    assert_eq!(xid(uncontained).recovery, None);
+}
+
+#[test]
 fn address_code_and_process() {
     let named = |pci: &str, code, pid, process: &str| Xid {
         pid: Some(pid),

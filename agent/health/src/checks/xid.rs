@@ -81,7 +81,10 @@ fn response(row: &Row, xid: &Xid, again: bool) -> Response {
     if is_read && !again && !row.is_serious(&xid.words) {
         return Response::Observe;
     }
-    row.action
+    match xid.recovery.and_then(response_to) {
+        Some(verdict) if !row.action.drains() => verdict,
+        _ => row.action,
+    }
 }
 
 /// The stored state.

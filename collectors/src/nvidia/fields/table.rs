@@ -2,7 +2,7 @@
 
 use super::Fallback;
 use crate::gpu::metrics as m;
-use crate::sys::nvml::{FieldValue, Library};
+use crate::sys::nvml::{Batch, Code, FieldValue, Handle, Library, Wanted};
 use crate::{Metric, Value};
 
 /// The conversion of a driver's number.
@@ -144,6 +144,20 @@ macro_rules! or {
     };
 }
 
+/// The recovery action of drivers before R565, which have two flags: a reset is required (226), or recommended once no program
+/// uses the GPU (227).
+fn wanted_reset(library: &Library, gpu: Handle) -> Result<u32, Code> {
+    let mut flags = Batch::new(&[226, 227].map(|field| Wanted { field, scope: 0 }));
+    library.fields(gpu, &mut flags)?;
+    match (flags.get(0).map(narrow_counter), flags.get(1).map(narrow_counter)) {
+        (Ok(Some(1)), _) => Ok(1),
+        (_, Ok(Some(1))) => Ok(4),
+        (Ok(Some(0)), Ok(Some(0))) => Ok(0),
+        (Err(code), _) | (_, Err(code)) => Err(code),
+        _ => Err(Code::NOT_SUPPORTED),
+    }
+}
+
 /// Errors by location: corrected and uncorrected, volatile and aggregate.
 macro_rules! location {
     ($location:literal: $cv:literal $uv:literal $ca:literal $ua:literal) => {
@@ -194,7 +208,13 @@ pub(super) static ROWS: &[Row] = &[
     wide(79, &m::POLICY_SECONDS, &["reliability"], NANO),
     wide(80, &m::POLICY_SECONDS, &["application_clocks"], NANO),
     wide(81, &m::POLICY_SECONDS, &["base_clocks"], NANO),
-    narrow(230, &m::RECOVERY_ACTION, &[], ONE),
+    Row {
+        instead: Some(Fallback {
+            name: "GetFieldValues",
+            call: wanted_reset,
+        }),
+        ..narrow(230, &m::RECOVERY_ACTION, &[], ONE)
+    },
     ecc(3, &["corrected", "volatile"]),
     ecc(4, &["uncorrected", "volatile"]),
     ecc(5, &["corrected", "aggregate"]),

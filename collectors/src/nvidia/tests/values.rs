@@ -74,6 +74,31 @@ fn a_window_that_is_not_valid_is_absent_and_not_zero() {
 }
 
 #[test]
+fn drivers_without_a_recovery_action_have_flags_of_a_reset() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    for (reset, drain, expected) in [("0", "0", 0.0), ("1", "1", 1.0), ("0", "1", 4.0)] {
+        let text = text
+            .replace("recovery_action = 0\n", "")
+            .replace("\nRESET_STATUS = 0", &format!("\nRESET_STATUS = {reset}"))
+            .replace(
+                "DRAIN_AND_RESET_STATUS = 0",
+                &format!("DRAIN_AND_RESET_STATUS = {drain}"),
+            );
+        let mut node = Node::with(&text);
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        let action = get(&seen, &m::RECOVERY_ACTION, &[&gpu(0)]);
+        assert_eq!(action, Some(expected), "{reset} {drain}");
+    }
+    let neither = text
+        .replace("recovery_action = 0\n", "")
+        .replace("\nRESET_STATUS = 0", "")
+        .replace("DRAIN_AND_RESET_STATUS = 0\n", "");
+    let mut node = Node::with(&neither);
+    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    assert_eq!(get(&seen, &m::RECOVERY_ACTION, &[&gpu(0)]), None);
+}
+
+#[test]
 fn a_link_that_is_down_is_counted_and_named() {
     let text = fs::read_to_string(scenario("h100")).unwrap();
     let text = text.replace(

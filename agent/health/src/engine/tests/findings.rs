@@ -163,6 +163,23 @@ fn the_drivers_verdict_decides_on_154() {
 }
 
 #[test]
+fn a_contained_error_drains_only_where_the_driver_asks_for_a_reset() {
+    for (verdict, expected, drains) in [
+        (None, &[][..], 0),
+        (Some(Recovery::DrainAndReset), &["xid94 open"], 1),
+    ] {
+        let mut sim = Sim::new(Mode::Drain);
+        let mut xid = xid_of(94);
+        xid.recovery = verdict;
+        sim.event(EventBody::Xid(xid));
+        assert_eq!(sim.incidents(), expected);
+        assert_eq!(sim.slurm.drains, drains);
+        let view = sim.engine.view();
+        assert!(view.incidents.iter().all(|i| i.act == "reset-gpu"));
+    }
+}
+
+#[test]
 fn an_nvswitch_error_is_counted_only() {
     let mut sim = Sim::new(Mode::Drain);
     sim.event(EventBody::Sxid(Sxid {
