@@ -20,7 +20,7 @@ pub static CHECK: Check = Check {
     fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. The same of XGMI links (AMD). On more than half of the GPUs: shown, never drains.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with the expected number of links up.",
-    ignored_when: "The first 600 s after boot. GPUs without such links, unless `health.expect.nvlinks` is set. Links of AMD without a state. An A100 with MIG, which takes its links down.",
+    ignored_when: "The first 600 s after boot. GPUs that never had such links, unless 3 peers of their product or `health.expect.nvlinks` have some. Links of AMD without a state. An A100 with MIG, which takes its links down.",
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
@@ -89,7 +89,9 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
 /// The end of findings about a GPU that never had a link, where the site no longer expects any, and of one whose links MIG took down.
 fn no_longer_expected<'a>(judge: &Judge<'a>, gpu: &Gpu<'_>) -> Vec<Judged<'a>> {
     let had_none = judge.known.links.get(gpu.place()).is_none_or(|best| *best == 0);
-    let has_none = links::has_none(gpu) && had_none;
+    // Links of peers that are not read may still be missed.
+    let are_read = judge.gpus.iter().all(|gpu| gpu.is_up() == Some(true));
+    let has_none = links::has_none(gpu) && had_none && are_read;
     let is_unwanted = has_none && links::wanted(gpu, judge.site.settings.expect.nvlinks) == 0;
     if !is_unwanted && !links::are_off(gpu) {
         return Vec::new();

@@ -77,31 +77,49 @@ pub fn are_off(gpu: &Gpu<'_>) -> bool {
     is_ampere && gpu.value(&m::MIG_MODE) == Some(1.0) && whole(gpu.one(kind(gpu).up)) == Some(0)
 }
 
-/// Links up and all links. `None`: unreadable, or no link and none expected.
-fn count(gpu: &Gpu<'_>, wanted: u64) -> Option<(u64, u64)> {
+/// Links up and all links. `None`: unreadable, or taken down by MIG.
+fn count(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
     let up = whole(gpu.one(kind(gpu).up))?;
     let all = whole(gpu.one(kind(gpu).all))?;
-    (gpu.is_up() == Some(true) && (all > 0 || wanted > 0) && up <= all && !are_off(gpu)).then_some((up, all))
+    (gpu.is_up() == Some(true) && up <= all && !are_off(gpu)).then_some((up, all))
+}
+
+fn product<'g>(gpu: &'g Gpu<'_>) -> Option<&'g str> {
+    gpu.one(&m::INFO)?.label("name")
 }
 
 /// Notes the links of each GPU. Returns whether a highest number changed.
 pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bool {
-    let counts: Vec<Option<(u64, u64)>> = gpus.iter().map(|gpu| count(gpu, wanted(gpu, nvlinks))).collect();
+    let counts: Vec<Option<(u64, u64)>> = gpus.iter().map(count).collect();
+    let products: Vec<Option<String>> = gpus.iter().map(|gpu| product(gpu).map(str::to_owned)).collect();
     let mut changed = false;
     for (at, gpu) in gpus.iter_mut().enumerate() {
         let Some((up, all)) = counts.get(at).copied().flatten() else {
             continue;
         };
-        let place = gpu.place().to_owned();
-        changed |= known.links.raise(place.clone(), up);
-        let best = known.links.get(&place).copied().unwrap_or(up);
-        let others = counts.iter().enumerate().filter(|(other, _)| *other != at);
-        let peers: Vec<u64> = others.filter_map(|(_, count)| Some((*count)?.0)).collect();
+        let (place, wanted) = (gpu.place().to_owned(), wanted(gpu, nvlinks));
+        // A GPU without links is compared only with its own kind.
+        let is_alike = |other: usize| all > 0 || products.get(other) == products.get(at);
+        let others = counts
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at && is_alike(*other));
+        let peers = others
+            .filter_map(|(_, count)| *count)
+            .filter(|(_, all)| *all > 0 || wanted > 0);
+        let peers: Vec<u64> = peers.map(|(up, _)| up).collect();
         let common = peers.first().copied().filter(|first| {
             // Peers count only if all agree.
             peers.len() >= 3 && peers.iter().all(|p| p == first)
         });
-        let (usual, wanted) = (best.max(common.unwrap_or(0)).min(all), wanted(gpu, nvlinks));
+        let best = known.links.get(&place).copied().unwrap_or(0).max(up);
+        let usual = best.max(common.unwrap_or(0));
+        // A board without links, unless it had some, its peers have, or the site expects some.
+        if all == 0 && usual == 0 && wanted == 0 {
+            continue;
+        }
+        changed |= known.links.raise(place, up);
+        let usual = if all > 0 { usual.min(all) } else { usual };
         gpu.links = Some(Links {
             up,
             usual: usual.max(wanted),

@@ -2,9 +2,11 @@
 
 use collectors::EventBody;
 use collectors::event::Recovery;
+use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
-use super::gpus::{driven, energy, node, show, well};
+use super::gpus::{driven, energy, linked, node, show, well};
+use super::host::Driven;
 use super::sim::*;
 use crate::{Mode, OrderVerb};
 
@@ -213,5 +215,34 @@ fn a_gpu_that_leaves_an_unhealthy_fabric_is_a_new_fault() {
         );
         sim.pass(600);
         assert_eq!(sim.slurm.is_drained(), drains, "{state}");
+    }
+}
+
+/// GPUs with 18 links, all up, and one on which the driver counts none.
+fn one_without(product: &'static str) -> Vec<Driven> {
+    let mut gpus = linked(&[18; 5]);
+    for (at, gpu) in gpus.iter_mut().enumerate() {
+        let name = if at == 0 { product } else { "H100" };
+        let labels = vec!["nvidia", name, "", "", "", "", "", "", "580", "hopper"];
+        gpu.series.push((&m::INFO, labels, 1));
+    }
+    gpus[0].series[1].2 = 0;
+    gpus[0].series[2].2 = 0;
+    gpus
+}
+
+#[test]
+fn a_gpu_without_any_link_is_missed_by_peers_of_its_product() {
+    for (product, expected) in [("H100", &["0 of 18 NVLinks up open"][..]), ("L4", &[])] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.host.driven = one_without(product);
+        sim.pass(900);
+        assert_eq!(sim.incidents(), expected, "{product}");
+        // A peer is not read: no repair.
+        sim.host.driven[1].series = vec![(&m::UP, vec![], 0)];
+        sim.host.driven[2].series = vec![(&m::UP, vec![], 0)];
+        sim.pass(600);
+        let incidents = sim.incidents();
+        assert!(expected.iter().all(|found| incidents.iter().any(|i| i == found)), "{incidents:?}");
     }
 }
