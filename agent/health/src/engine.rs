@@ -96,9 +96,10 @@ impl Engine {
             Some(json) => State::parse(json)?,
             None => State::new(now.wall),
         };
-        // The record of an earlier release has no first addresses.
+        // The record of an earlier release has no first addresses, and counts by address.
         for (pci, uuid) in &state.inventory {
             state.known.place_gpu(uuid, pci);
+            state.ledger.rename(&format!("pci:{pci}"), uuid);
         }
         let mut checks = Watches::default();
         let lost = checks.restore(std::mem::take(&mut state.checks));

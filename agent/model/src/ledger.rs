@@ -101,6 +101,35 @@ impl Ledger {
         Some(*code)
     }
 
+    /// A driver named the GPU at an address: what was counted by the address belongs to the GPU.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        for (code, count) in self.xids.remove(from).unwrap_or_default() {
+            let slot = Self::slot(&mut self.xids, to.to_owned(), code);
+            merge(slot, count, &mut self.uncounted);
+        }
+        for (code, reports) in self.xid_reports.remove(from).unwrap_or_default() {
+            let all = bounded(&mut self.xid_reports, to.to_owned(), MAX_DEVICES)
+                .and_then(|codes| bounded(codes, code, MAX_CODES));
+            let Some(all) = all else { continue };
+            for (source, count) in reports {
+                let sum = all.entry(source).or_default();
+                *sum = sum.saturating_add(count);
+            }
+        }
+        for (event, count) in self.driver_events.remove(from).unwrap_or_default() {
+            let events = bounded(&mut self.driver_events, to.to_owned(), MAX_DEVICES);
+            merge(
+                events.map(|events| events.entry(event).or_default()),
+                count,
+                &mut self.uncounted,
+            );
+        }
+        if let Some(count) = self.fallen_off_bus.remove(from) {
+            let slot = bounded(&mut self.fallen_off_bus, to.to_owned(), MAX_DEVICES);
+            merge(slot, count, &mut self.uncounted);
+        }
+    }
+
     /// Counts an overrun of a watcher other than the kernel log's.
     pub fn count_lost(&mut self, collector: &str, wall: i64) {
         // The others neither number their events nor lose any.
@@ -188,6 +217,14 @@ impl Ledger {
     }
 }
 
+/// Adds a count to another of the same device.
+fn merge(to: Option<&mut Count>, count: Count, uncounted: &mut u64) {
+    match to {
+        Some(to) => to.add(count.count, to.last.max(count.last)),
+        None => *uncounted = uncounted.saturating_add(count.count),
+    }
+}
+
 /// The `nvswitch` label.
 pub fn nvswitch_label(pci: &PciAddress) -> String {
     format!("pci:{pci}")
@@ -240,6 +277,39 @@ mod tests {
         assert_eq!(ledger.last_xid("GPU-1"), Some(31));
         ledger.booted(1300, Duration::from_secs(1000));
         assert_eq!(ledger.last_xid("GPU-1"), None);
+    }
+
+    #[test]
+    fn what_was_counted_by_an_address_belongs_to_the_gpu_that_a_driver_names_there() {
+        let mut ledger = Ledger::default();
+        let count = |count, last| Count { count, last };
+        for (gpu, code, xids) in [
+            ("pci:0000:c3:00.0", 79, count(1, 300)),
+            ("pci:0000:c3:00.0", 31, count(2, 100)),
+            ("GPU-1", 31, count(3, 200)),
+        ] {
+            ledger.xids.entry(gpu.to_owned()).or_default().insert(code, xids);
+            let reports = ledger.xid_reports.entry(gpu.to_owned()).or_default();
+            reports.insert(code, BTreeMap::from([("kernel".to_owned(), xids.count)]));
+            let events = ledger.driver_events.entry(gpu.to_owned()).or_default();
+            events.insert("clock".to_owned(), xids);
+            ledger.fallen_off_bus.insert(gpu.to_owned(), xids);
+        }
+        ledger.rename("pci:0000:c3:00.0", "GPU-1");
+        let one = |code| ledger.xids["GPU-1"][&code];
+        assert_eq!((one(79), one(31)), (count(1, 300), count(5, 200)));
+        assert_eq!(ledger.xid_reports["GPU-1"][&31]["kernel"], 5);
+        assert_eq!(ledger.driver_events["GPU-1"]["clock"], count(5, 200));
+        assert_eq!(ledger.fallen_off_bus["GPU-1"], count(5, 200));
+        let lists = [
+            ledger.xids.len(),
+            ledger.xid_reports.len(),
+            ledger.driver_events.len(),
+        ];
+        assert_eq!((lists, ledger.fallen_off_bus.len()), ([1; 3], 1));
+        assert_eq!((ledger.last_xid("GPU-1"), ledger.uncounted), (Some(79), 0));
+        ledger.rename("pci:0000:c4:00.0", "GPU-2");
+        assert_eq!(ledger.last_xid("GPU-2"), None);
     }
 
     use collectors::event::RdmaEvent;

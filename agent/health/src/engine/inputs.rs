@@ -158,7 +158,7 @@ impl Engine {
         }
     }
 
-    /// A driver named the GPU at an address: incidents of the address move to the name.
+    /// A driver named the GPU at an address: incidents and counts of the address move to the name.
     fn named(&mut self, pci: &PciAddress, uuid: &str) {
         let inventory = &mut self.state.inventory;
         if inventory.len() >= MAX_GPUS && !inventory.contains_key(pci) {
@@ -171,6 +171,7 @@ impl Engine {
             for (_, check) in self.checks.each() {
                 check.renamed(&before, uuid);
             }
+            self.state.ledger.rename(&before, uuid);
             self.book.rename(&Subject::gpu(before), &Subject::gpu(uuid));
         }
     }

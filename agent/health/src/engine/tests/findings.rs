@@ -340,7 +340,12 @@ fn a_gpu_keeps_the_name_that_its_driver_gave_it() {
     sim.xid(79);
     let view = sim.engine.view();
     assert_eq!(view.incidents.len(), 1);
-    assert!(view.ledger.xids.contains_key(uuid));
+    let counts = view
+        .ledger
+        .xids
+        .iter()
+        .map(|(gpu, codes)| (gpu.as_str(), codes[&79].count));
+    assert_eq!(counts.collect::<Vec<_>>(), [(uuid, 2)]);
 }
 
 #[test]
