@@ -29,7 +29,7 @@ pub static SLOWDOWN: Check = Check {
 pub static TEMPERATURE: Check = Check {
     id: "gpu-temperature",
     subject: SubjectKind::Gpu,
-    fires_when: "The temperature of a GPU is at or above its slowdown limit, or the temperature of its memory at or above its maximum. A GPU without a limit: 2 °C above its highest temperature for work.",
+    fires_when: "The temperature of a GPU is at or above its slowdown limit, or the temperature of its memory at or above its maximum. A GPU without a limit: its slowdown margin above its highest temperature for work, 2 °C if unknown.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, below the limit.",
     ignored_when: "GPUs without limit and margin, and readings outside 0 to 200 °C.",
@@ -99,24 +99,25 @@ fn temperature<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     })
 }
 
-/// The margin to the highest temperature of work at which a GPU slows down: `GPU Slowdown T.Limit Temp` of nvidia-smi.
+/// The margin to the highest temperature of work at which a GPU slows down, `GPU Slowdown T.Limit Temp` of nvidia-smi, where its
+/// driver does not give it. B200: -3.
 const SLOWDOWN_MARGIN: f64 = -2.0;
 
 /// By the margin alone: newer drivers need not give limits of Ada, Hopper and Blackwell (nvml.h).
 fn margin<'a>(gpu: &'a Gpu<'a>) -> Opinion<'a> {
     let has_limit = gpu.value(&m::TEMPERATURE_SLOWDOWN).is_some();
+    let limit = gpu
+        .value(&m::TEMPERATURE_SLOWDOWN_MARGIN)
+        .unwrap_or(SLOWDOWN_MARGIN);
     let reading = match gpu.value(&m::TEMPERATURE_MARGIN) {
-        Some(margin) if margin > SLOWDOWN_MARGIN => Reading::Good,
+        Some(margin) if margin > limit => Reading::Good,
         Some(_) if !has_limit => Reading::Bad,
         _ => Reading::Unknown,
     };
     Opinion::new("margin", reading, move || Finding {
         detail: "too hot".to_owned(),
         remedy: Remedy::Inspect,
-        evidence: line(
-            gpu.one(&m::TEMPERATURE_MARGIN),
-            &format!("above {SLOWDOWN_MARGIN}"),
-        ),
+        evidence: line(gpu.one(&m::TEMPERATURE_MARGIN), &format!("above {limit}")),
         ..found(gpu, TEMPERATURE.id)
     })
 }

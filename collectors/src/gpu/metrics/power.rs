@@ -26,6 +26,8 @@ metrics! {
     TEMPERATURE_MARGIN "gpu_temperature_margin_celsius" Gauge Celsius Detail GPU, "nvmlDeviceGetMarginTemperature",
         [gauge("DCGM_FI_DEV_GPU_TEMP_LIMIT").same()]
         "Temperature margin of a GPU below its maximum operating temperature, in degrees Celsius; slowdown begins at about -2.";
+    TEMPERATURE_SLOWDOWN_MARGIN "gpu_temperature_slowdown_margin_celsius" Gauge Celsius Detail GPU, "NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT", []
+        "Temperature margin at which a GPU lowers its clocks, in degrees Celsius; negative above its maximum operating temperature.";
     FAN_SPEED "gpu_fan_speed_ratio" Gauge Ratio Detail GPU, "nvmlDeviceGetFanSpeed",
         [gauge("DCGM_FI_DEV_FAN_SPEED").percent()]
         "Requested speed of a GPU's fan relative to its maximum.";

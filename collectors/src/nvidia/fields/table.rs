@@ -42,6 +42,8 @@ pub(in crate::nvidia) struct Row {
     pub(super) scale: Scale,
     /// The driver returns 32 bits.
     narrow: bool,
+    /// A margin below zero, whose number is its amount.
+    is_below: bool,
     /// Invalid while ECC is off.
     pub(super) ecc: bool,
     pub(super) instead: Option<Fallback>,
@@ -52,7 +54,9 @@ pub(in crate::nvidia) struct Row {
 impl Row {
     /// The reported number. Drivers set all bits in a value that they did not read.
     pub(super) fn number(&self, value: FieldValue) -> Option<u64> {
-        if self.narrow {
+        if self.is_below {
+            amount_below(value)
+        } else if self.narrow {
             narrow_counter(value)
         } else {
             counter(value)
@@ -68,6 +72,16 @@ pub(in crate::nvidia) fn narrow_counter(value: FieldValue) -> Option<u64> {
         other => other,
     };
     counter(low).filter(|n| *n < u64::from(u32::MAX))
+}
+
+/// How far a reported 32-bit number is below zero.
+fn amount_below(value: FieldValue) -> Option<u64> {
+    let number = match value {
+        FieldValue::Signed(number) => i32::try_from(number).ok()?,
+        FieldValue::Unsigned(number) => u32::try_from(number).ok()?.cast_signed(),
+        FieldValue::Real(_) => return None,
+    };
+    (-100..0).contains(&number).then(|| number.unsigned_abs().into())
 }
 
 /// A reported 64-bit number.
@@ -105,9 +119,17 @@ const fn wide(field: u32, metric: &'static Metric, labels: &'static [&'static st
         labels,
         scale,
         narrow: false,
+        is_below: false,
         ecc: false,
         instead: None,
         also: None,
+    }
+}
+
+const fn below(field: u32, metric: &'static Metric) -> Row {
+    Row {
+        is_below: true,
+        ..wide(field, metric, &[], Scale::Per(-1.0))
     }
 }
 
@@ -184,6 +206,7 @@ const fn of(rows: &[Row; 4], at: usize) -> Row {
 /// All fields of the GPU as a whole, in the order of the exposition.
 pub(super) static ROWS: &[Row] = &[
     narrow(82, &m::MEMORY_TEMPERATURE, &[], Scale::Sensor),
+    below(194, &m::TEMPERATURE_SLOWDOWN_MARGIN),
     or!(narrow(185, &m::POWER, &[], MILLI), "GetPowerUsage", power_usage),
     narrow(186, &m::POWER_INSTANT, &[], MILLI),
     or!(
@@ -276,6 +299,22 @@ mod tests {
     #[test]
     fn no_field_of_a_single_lane_is_asked() {
         assert!(ROWS.iter().all(|row| row.field != 183));
+    }
+
+    #[test]
+    fn a_margin_below_zero_is_read_with_either_type() {
+        let bits = |number: i32| FieldValue::Unsigned(u64::from(number.cast_unsigned()));
+        for (value, amount) in [
+            (FieldValue::Signed(-3), Some(3)),
+            (bits(-3), Some(3)),
+            (FieldValue::Signed(0), None),
+            (FieldValue::Signed(-101), None),
+            (bits(87), None),
+            (FieldValue::Real(-3.0), None),
+        ] {
+            assert_eq!(amount_below(value), amount, "{value:?}");
+        }
+        assert_eq!(Scale::Per(-1.0).of(3), Value::F64(-3.0));
     }
 
     #[test]

@@ -434,6 +434,13 @@ fn a_gpu_without_a_limit_is_too_hot_by_its_margin() {
     assert_eq!(sim.incidents(), ["too hot open"]);
     margin(&mut sim, 20, Some(90));
     assert_eq!(sim.incidents(), ["too hot cleared"], "the driver has a limit now");
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    for (margin, expected) in [(-2, &[][..]), (-3, &["too hot open"])] {
+        sim.host.driven[0].margin = Some(margin);
+        sim.host.driven[0].slowdown_margin = Some(-3);
+        sim.pass(120);
+        assert_eq!(sim.incidents(), expected, "{margin}");
+    }
 }
 
 #[test]

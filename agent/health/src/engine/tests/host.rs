@@ -117,6 +117,8 @@ pub(super) struct Driven {
     pub(super) series: Vec<(&'static Metric, Vec<&'static str>, u64)>,
     /// Its margin to its highest temperature for work, which may be negative.
     pub(super) margin: Option<i32>,
+    /// The margin at which it slows down.
+    pub(super) slowdown_margin: Option<i32>,
     /// State and wait channel of a blocked thread, and since when.
     pub(super) late: Option<(char, &'static str, Duration)>,
     /// Its system call.
@@ -136,12 +138,16 @@ fn fail(state: &mut DeviceState, reason: Option<&str>) {
 
 fn driven(gpu: &Driven, at: Duration) -> DeviceState {
     let mut block = Block::default();
-    if let Some(margin) = gpu.margin {
-        block.f64(
-            &collectors::gpu::metrics::TEMPERATURE_MARGIN,
-            &[&gpu.label],
-            margin.into(),
-        );
+    for (metric, margin) in [
+        (&collectors::gpu::metrics::TEMPERATURE_MARGIN, gpu.margin),
+        (
+            &collectors::gpu::metrics::TEMPERATURE_SLOWDOWN_MARGIN,
+            gpu.slowdown_margin,
+        ),
+    ] {
+        if let Some(margin) = margin {
+            block.f64(metric, &[&gpu.label], margin.into());
+        }
     }
     for (metric, labels, value) in &gpu.series {
         let labels: Vec<&str> = std::iter::once(gpu.label.as_str())
