@@ -40,6 +40,8 @@ pub(super) struct Limits {
     power: [Option<u32>; 3],
     pcie: [Option<u32>; 2],
     banks: [Option<u32>; 5],
+    /// Pending ones: of a memory channel, of a TPC.
+    repairs: [Option<u32>; 2],
     /// And when that was answered.
     pub(super) inforom_valid: Option<(bool, Instant)>,
     inforom: Option<[String; 4]>,
@@ -79,6 +81,8 @@ impl Limits {
                 .filter(|mhz| *mhz < FASTEST)
         });
         let banks = caller.ask(("GetRowRemapperHistogram", 0), Library::remapped_banks);
+        let repairs = caller.ask(("GetRepairStatus", 0), Library::repairs);
+        let repairs = repairs.map(|r| [r.bChannelRepairPending, r.bTpcRepairPending]);
         let inforom_valid = before
             .inforom_valid
             .filter(|(_, at)| at.elapsed() < INFOROM)
@@ -102,6 +106,7 @@ impl Limits {
             power: [default, range.map(|r| r.0), range.map(|r| r.1)],
             pcie,
             banks: banks.map_or([None; 5], |b| b.banks.map(|n| Some(n).filter(known))),
+            repairs: repairs.map_or([None; 2], |all| all.map(|pending| Some(pending).filter(mode))),
             inforom_valid,
             inforom: image.map(|image| [image, oem, errors, power]),
         }
@@ -140,6 +145,9 @@ impl Limits {
         }
         for (spares, banks) in SPARES.iter().zip(self.banks) {
             out.maybe_u64(&m::ROW_REMAP_BANKS, &[gpu, spares], banks.map(u64::from));
+        }
+        for (kind, pending) in ["channel", "tpc"].into_iter().zip(self.repairs) {
+            out.maybe_u64(&m::REPAIR_PENDING, &[gpu, kind], pending.map(u64::from));
         }
         if let Some([image, oem, errors, power]) = &self.inforom {
             out.info(&m::INFOROM_INFO, &[gpu, image, oem, errors, power]);

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 
 pub use code::Code;
-pub use device::{Bar1, Fabric, Memory, PciInfo, Remapped, Sram, Utilization};
+pub use device::{Bar1, Fabric, Memory, PciInfo, Remapped, Repairs, Sram, Utilization};
 pub use events::{EventSet, NvmlEvent};
 pub use process::Process;
 pub use values::{Batch, FieldValue, Wanted};

@@ -87,6 +87,8 @@ metrics! {
     ROW_REMAP_PENDING "gpu_row_remap_pending" Gauge None Core GPU, "NVML_FI_DEV_REMAPPED_PENDING",
         [gauge("DCGM_FI_DEV_ROW_REMAP_PENDING").same()]
         "Pending row remapping of a GPU: 1 until the next GPU reset, else 0.";
+    REPAIR_PENDING "gpu_repair_pending" Gauge None Core KIND, "nvmlDeviceGetRepairStatus", []
+        "Pending repair of a GPU, of a memory channel (kind channel) or of compute units (tpc): 1 until a GPU reset, else 0.";
     ROW_REMAP_FAILURE "gpu_row_remap_failure" Gauge None Core GPU, "NVML_FI_DEV_REMAPPED_FAILURE",
         [gauge("DCGM_FI_DEV_ROW_REMAP_FAILURE").same()]
         "Row remapping failure of a GPU: 1 if a row could not be remapped, else 0.";

@@ -176,6 +176,9 @@ pub struct Remapped {
     pub banks: [u32; 5],
 }
 
+/// Pending repairs.
+pub type Repairs = raw::nvmlRepairStatus_v1_t;
+
 /// Errors of the SRAM.
 pub type Sram = raw::nvmlEccSramErrorStatus_v1_t;
 
@@ -412,6 +415,21 @@ impl Library {
     /// Whether this version of the library has no function for SRAM errors, as R470 and R525.
     pub fn lacks_sram(&self) -> bool {
         self.raw.nvmlDeviceGetSramEccErrorStatus.is_err()
+    }
+
+    /// Pending repairs of a memory channel and of a TPC.
+    ///
+    /// # Errors
+    /// The library's return code.
+    pub fn repairs(&self, device: Handle) -> Result<Repairs, Code> {
+        let call = function(self.raw.nvmlDeviceGetRepairStatus.as_ref())?;
+        let start = Repairs {
+            version: version::<Repairs>(1),
+            bChannelRepairPending: u32::MAX,
+            bTpcRepairPending: u32::MAX,
+        };
+        // SAFETY: as declared in nvml.h; the structure names its version and size.
+        one(start, |status| unsafe { call(device.0, status) })
     }
 
     /// SRAM errors.

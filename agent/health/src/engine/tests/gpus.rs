@@ -129,6 +129,16 @@ pub(super) fn cases() -> Vec<Case> {
             true,
         ),
         one(
+            &m::REPAIR_PENDING,
+            &["channel"],
+            1,
+            0,
+            "memory channel repair pending",
+            false,
+        ),
+        one(&m::REPAIR_PENDING, &["tpc"], 1, 0, "TPC repair pending", false),
+        one(&m::INFOROM_VALID, &[], 0, 1, "InfoROM corrupted", false),
+        one(
             &m::ECC_SRAM_THRESHOLD,
             &[],
             1,
