@@ -1,11 +1,11 @@
-//! Xid 74: the registers of an NVLink error, and errors that count only when repeated. The fabric of NVSwitches.
+//! Xid 74: the registers of an NVLink error, and errors that count only when repeated. Links that are missed, and the fabric.
 
 use collectors::EventBody;
 use collectors::event::Recovery;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
 
-use super::gpus::{driven, energy, linked, node, show, well};
+use super::gpus::{driven, energy, node, show, well};
 use super::host::Driven;
 use super::sim::*;
 use crate::{Mode, OrderVerb};
@@ -218,6 +218,111 @@ fn a_gpu_that_leaves_an_unhealthy_fabric_is_a_new_fault() {
     }
 }
 
+fn linked(ups: &[u64]) -> Vec<Driven> {
+    let gpu = |(at, up): (usize, &u64)| Driven {
+        label: format!("GPU-{at}"),
+        series: vec![
+            (&m::UP, vec![], 1),
+            (&n::NVLINK_LINKS, vec![], 18),
+            (&n::NVLINK_LINKS_UP, vec![], *up),
+        ],
+        late: None,
+        ..Driven::default()
+    };
+    ups.iter().enumerate().map(gpu).collect()
+}
+
+#[test]
+fn a_link_that_was_up_or_that_every_peer_has_is_missed() {
+    for first in [[18, 18, 18, 18], [18, 17, 18, 18]] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.host.driven = linked(&first);
+        sim.pass(900);
+        sim.host.driven = linked(&[18, 17, 18, 18]);
+        sim.pass(120);
+        assert_eq!(sim.incidents(), ["17 of 18 NVLinks up open"]);
+        assert_eq!(sim.slurm.drains, 0, "the fabric is shared");
+        sim.host.driven = linked(&[18; 4]);
+        sim.pass(120);
+        assert_eq!(sim.incidents(), ["17 of 18 NVLinks up cleared"]);
+    }
+}
+
+/// Two GPUs on which the driver reports this number of links, all of them up.
+fn with_links(all: u64) -> Vec<Driven> {
+    let mut gpus = linked(&[all; 2]);
+    for gpu in &mut gpus {
+        gpu.series[1].2 = all;
+    }
+    gpus
+}
+
+#[test]
+fn gpus_without_links_are_found_where_the_site_expects_some_until_it_no_longer_does() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.driven = with_links(0);
+    sim.pass(900);
+    assert_eq!(sim.incidents(), [""; 0], "as on a GPU without NVLink");
+    sim.config.expect.nvlinks = Some(18);
+    sim.reload();
+    sim.pass(120);
+    let found = "NVLinks down together with those of most GPUs";
+    assert_eq!(sim.incidents(), vec![format!("{found} open"); 2]);
+    sim.config.expect.nvlinks = None;
+    sim.reload();
+    sim.pass(120);
+    assert_eq!(sim.incidents(), vec![format!("{found} cleared"); 2]);
+}
+
+#[test]
+fn a_gpu_that_lost_all_its_links_is_not_repaired_by_that() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.host.driven = linked(&[18, 18]);
+    sim.pass(900);
+    sim.host.driven = linked(&[18, 17]);
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["17 of 18 NVLinks up open"]);
+    sim.host.driven = with_links(0);
+    sim.pass(600);
+    let all = "NVLinks down together with those of most GPUs open";
+    assert_eq!(sim.incidents(), ["17 of 18 NVLinks up open", all]);
+}
+
+#[test]
+fn what_most_gpus_have_is_the_fabrics_and_what_one_keeps_afterwards_is_its_own() {
+    let mut sim = Sim::new(Mode::Comment);
+    sim.host.driven = linked(&[18; 4]);
+    sim.pass(900);
+    sim.host.driven = linked(&[17, 17, 17, 17]);
+    sim.pass(120);
+    assert_eq!(
+        sim.incidents(),
+        vec!["NVLinks down together with those of most GPUs open"; 4]
+    );
+    assert_eq!(sim.slurm.comment, None, "nothing of it is the node's");
+    sim.host.driven = linked(&[18, 17, 18, 18]);
+    sim.pass(240);
+    let mut incidents = sim.incidents();
+    incidents.sort();
+    assert_eq!(
+        incidents,
+        [
+            "17 of 18 NVLinks up open",
+            "NVLinks down together with those of most GPUs cleared",
+            "NVLinks down together with those of most GPUs cleared",
+            "NVLinks down together with those of most GPUs cleared",
+        ]
+    );
+    assert!(sim.slurm.comment.is_some());
+}
+
+#[test]
+fn parts_whose_links_lead_nowhere_miss_none() {
+    let mut sim = node(Mode::Drain, linked(&[0, 0, 0, 0]));
+    sim.pass(3600);
+    assert!(sim.incidents().is_empty());
+}
+
 /// GPUs with 18 links, all up, and one on which the driver counts none.
 fn one_without(product: &'static str) -> Vec<Driven> {
     let mut gpus = linked(&[18; 5]);
@@ -243,6 +348,9 @@ fn a_gpu_without_any_link_is_missed_by_peers_of_its_product() {
         sim.host.driven[2].series = vec![(&m::UP, vec![], 0)];
         sim.pass(600);
         let incidents = sim.incidents();
-        assert!(expected.iter().all(|found| incidents.iter().any(|i| i == found)), "{incidents:?}");
+        assert!(
+            expected.iter().all(|found| incidents.iter().any(|i| i == found)),
+            "{incidents:?}"
+        );
     }
 }
