@@ -1,7 +1,7 @@
 //! Random stories of a node: devices that are bad, unreadable or well again, lines of the kernel, restarts, reboots, reloads,
 //! clocks that jump, people who drain, lift, clear and pause, a slurmctld that fails, is slow or loses a drain.
 //!
-//! `PROPTEST_CASES=500 PROPTEST_RNG_SEED=1` tells other stories.
+//! `PROPTEST_CASES=500 PROPTEST_RNG_SEED=1` runs other stories.
 
 use model::scheduler::HeldBy;
 use proptest::prelude::*;
