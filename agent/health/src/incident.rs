@@ -422,6 +422,11 @@ impl Incident {
         self.findings.iter().filter(|seen| seen.stands())
     }
 
+    /// Those that hold a drain of nodewarden: what never causes one does not keep it.
+    pub(super) fn holding(&self) -> impl Iterator<Item = &Seen> {
+        self.standing().filter(|seen| !seen.comments_only)
+    }
+
     /// The finding that names it: a resolved one only if all are resolved or the incident is closed.
     pub fn root(&self) -> Option<&Seen> {
         let is_over = self.status == Status::Cleared;
@@ -460,9 +465,9 @@ impl Incident {
         self.findings.iter().all(|s| s.resolved.is_some() || follows(s))
     }
 
-    /// Releases the drain if no finding requires one any more.
+    /// Releases the drain if no finding holds one any more.
     pub(super) fn let_go(&mut self) {
-        let stands = self.standing().next().is_some();
+        let stands = self.holding().next().is_some();
         self.behind &= stands;
     }
 

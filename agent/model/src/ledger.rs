@@ -124,6 +124,9 @@ impl Ledger {
                 &mut self.uncounted,
             );
         }
+        if let Some(wall) = self.over.resets.remove(from) {
+            self.reset(to, wall);
+        }
         if let Some(count) = self.fallen_off_bus.remove(from) {
             let slot = bounded(&mut self.fallen_off_bus, to.to_owned(), MAX_DEVICES);
             merge(slot, count, &mut self.uncounted);

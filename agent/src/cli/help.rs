@@ -104,7 +104,7 @@ For root and the users in health.operators.
 
 Exit codes:
   0  success
-  1  refused: unknown incident, or permission denied
+  1  refused: unknown incident, or permission denied; or carried out and not stored
   2  the daemon did not answer
 
 Examples:
@@ -121,7 +121,7 @@ with scontrol.
 
 Exit codes:
   0  success
-  1  refused: permission denied, or no pause to end
+  1  refused: permission denied, or no pause to end; or carried out and not stored
   2  the daemon did not answer (without --cluster)
 
 Examples:

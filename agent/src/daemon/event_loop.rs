@@ -474,11 +474,14 @@ impl Daemon {
     }
 }
 
+/// In the answer to an order that was carried out and not stored: it is no refusal.
+pub(crate) const NOT_STORED: &str = "NOT STORED";
+
 /// The answer to an order whose record was stored before it, or not. One that only memory holds is no success.
 fn if_stored(answer: Result<String, String>, unstored: Option<&str>) -> Result<String, String> {
     match (answer, unstored) {
         (Ok(done), Some(why)) => Err(format!(
-            "{done}. NOT STORED ({why}): a restart of nodewarden undoes it, unless a later attempt stores it"
+            "{done}. {NOT_STORED} ({why}): a restart of nodewarden undoes it, unless a later attempt stores it"
         )),
         (answer, _) => answer,
     }

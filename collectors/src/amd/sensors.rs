@@ -227,9 +227,14 @@ pub(super) fn push_files(gpu: &str, hwmon: &str, files: &GpuFiles, out: &mut Blo
     let sensor = |name: &str| files.number(&format!("{hwmon}/{name}"));
     let celsius = |name| sensor(name).filter(|millidegrees| *millidegrees <= HOTTEST * 1000);
     let (edge, hotspot) = (celsius("temp1_input"), celsius("temp2_input"));
+    // A torn reading is no missing sensor.
+    let hottest = match sensor("temp2_input") {
+        Some(_) => hotspot,
+        None => edge,
+    };
     let memory = celsius("temp3_input");
     let clocks = [("sm", sensor("freq1_input")), ("memory", sensor("freq2_input"))];
-    real(out, &m::TEMPERATURE, &[gpu], hotspot.or(edge), 1000.0);
+    real(out, &m::TEMPERATURE, &[gpu], hottest, 1000.0);
     real(out, &m::MEMORY_TEMPERATURE, &[gpu], memory, 1000.0);
     for (sensor, value) in [("edge", edge), ("junction", hotspot)] {
         if value.is_some() {

@@ -63,14 +63,20 @@ impl MemberLink {
     }
 }
 
+/// `LACP_STATE_SYNCHRONIZATION` of drivers/net/bonding/bond_3ad.c.
+const IN_STEP: u64 = 0x8;
+
 /// Whether LACP put a member into another aggregator than the one that the bond uses. Its link stays up, and RoCE uses the other
-/// members (`mlx5_infer_tx_affinity_mapping` of lag/lag.c, Linux 6.12). Bonds in other modes show no such numbers.
+/// members (`mlx5_infer_tx_affinity_mapping` of lag/lag.c, Linux 6.12). Bonds in other modes show no such numbers. A member that is
+/// in step with its partner stands by: two switches without a common LACP system have an aggregator each, on purpose.
 fn is_left_out(member: &Path) -> bool {
     let number = |file| root::read_text(&member.join(file)).ok()??.parse::<u64>().ok();
     // 0: the bond uses none at the moment.
     let used = number("master/bonding/ad_aggregator").filter(|id| *id != 0);
     let own = number("bonding_slave/ad_aggregator_id");
-    used.zip(own).is_some_and(|(used, own)| used != own)
+    let partner = number("bonding_slave/ad_partner_oper_port_state");
+    let is_in_step = partner.is_some_and(|state| state & IN_STEP != 0);
+    used.zip(own).is_some_and(|(used, own)| used != own) && !is_in_step
 }
 
 #[cfg(test)]

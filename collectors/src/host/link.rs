@@ -132,15 +132,14 @@ pub(crate) fn current(card: &Path) -> PciLinkRate {
 /// report its own, or is not shown: a virtual machine has the card on a root bus, `pci0000:00`, or below a port of its own, and
 /// the slot may be x8.
 pub(crate) fn max(card: &Path) -> PciLinkRate {
-    let own = rate(card, "max");
     let above = card.parent().and_then(|port| Some((port, name(port)?)));
     let port = match above {
         Some((port, name)) if is_address(name) && !is_virtual(port) => port,
         Some((_, name)) if is_address(name) || name.starts_with("pci") => return PciLinkRate::default(),
         // A copied tree without the links of sysfs.
-        _ => return own,
+        _ => return rate(card, "max"),
     };
-    let port = rate(port, "max");
+    let (own, port) = (rate(card, "max"), rate(port, "max"));
     let lower = |a: Option<u64>, b: Option<u64>| Some(a?.min(b?));
     PciLinkRate {
         speed: lower(own.speed, port.speed),
@@ -196,6 +195,7 @@ pub(crate) const fn is_width(lanes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use testkit::tree::{Entry, put};
 
     use super::*;
 
@@ -244,10 +244,13 @@ mod tests {
         folder
     }
 
+    fn file(path: &Path, text: &str) {
+        put(path, &Entry::File(text.as_bytes().to_vec())).unwrap();
+    }
+
     fn link_files(folder: &Path, speed: &str, width: &str) {
-        std::fs::create_dir_all(folder).unwrap();
-        std::fs::write(folder.join("max_link_speed"), speed).unwrap();
-        std::fs::write(folder.join("max_link_width"), width).unwrap();
+        file(&folder.join("max_link_speed"), speed);
+        file(&folder.join("max_link_width"), width);
     }
 
     #[test]
@@ -282,7 +285,7 @@ mod tests {
             ("0x8086", lower),
         ] {
             let card = card(dir.path(), "sys/devices/pci0000:00", true);
-            std::fs::write(card.with_file_name("vendor"), vendor).unwrap();
+            file(&card.with_file_name("vendor"), vendor);
             assert_eq!(max(&card), expected, "{vendor}");
         }
     }

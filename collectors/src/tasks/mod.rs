@@ -107,7 +107,7 @@ struct TaskDevice {
     id: Option<u32>,
     asker: CallReader,
     /// The threads reported last.
-    reported: BTreeSet<(u32, u64, u64)>,
+    reported: BTreeSet<(u32, u64)>,
 }
 
 impl TaskDevice {

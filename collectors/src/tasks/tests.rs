@@ -358,7 +358,7 @@ fn names_that_are_no_text_hide_nothing() {
     tree::put(&procs, &Entry::File(b"500\n".to_vec())).unwrap();
     node.thread(500, 500, 'D', KILL);
     node.reads(500, 500);
-    let status = b"Name:\t\xff\nSigPnd:\t100\nShdPnd:\t0\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n";
+    let status = b"Name:\t\xff\nState:\tD\nSigPnd:\t100\nShdPnd:\t0\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n";
     node.put("proc/500/task/500/status", &Entry::File(status.to_vec()));
     let mounts = b"35 1 8:1 / /mnt/\xff rw - ext4 /dev/sda1 rw\n36 35 0:52 / /home rw shared:1 - nfs4 server:/home rw\n";
     node.put("proc/500/mountinfo", &Entry::File(mounts.to_vec()));
@@ -366,7 +366,7 @@ fn names_that_are_no_text_hide_nothing() {
         node.read(),
         [
             "slurm_job_blocked_processes 7 = 1",
-            "slurm_job_blocked_thread_info 7 500 500 1500 42 python3 1 rpc_wait_bit_killable read /home/ada/data.bin nfs4 /home = 1",
+            "slurm_job_blocked_thread_info 7 500 500 1500 42 \u{fffd} 1 rpc_wait_bit_killable read /home/ada/data.bin nfs4 /home = 1",
         ]
     );
 }

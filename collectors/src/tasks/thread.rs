@@ -17,7 +17,7 @@ const MOST_TEXT: usize = 200;
 pub(super) struct BlockedThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// Its start, in clock ticks since boot: with `tid` it identifies the thread. 0: not known.
+    /// Its start, in clock ticks since boot. 0: not known.
     pub(super) start: u64,
     /// Context switches: a thread that has run since has another number.
     pub(super) switches: u64,
@@ -32,9 +32,9 @@ pub(super) struct BlockedThread {
 }
 
 impl BlockedThread {
-    /// A key that is constant while it does not run.
-    pub(super) fn sleep(&self) -> (u32, u64, u64) {
-        (self.tid, self.start, self.switches)
+    /// A key that is constant while it does not run. Its start may be unknown at some readings.
+    pub(super) fn sleep(&self) -> (u32, u64) {
+        (self.tid, self.switches)
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) static GROUP: Group = Group {
         Record {
             name: "device_port:rdma_port_active:last_timestamp",
             expr: "max by (cluster, instance, device, port) (timestamp(rdma_port_state >= 4))
-or (device_port:rdma_port_active:last_timestamp > time() - 86400)",
+or (last_over_time(device_port:rdma_port_active:last_timestamp[20m]) > time() - 86400)",
         },
         Record {
             name: "instance:rdma_np_cnp_sent:rate5m",

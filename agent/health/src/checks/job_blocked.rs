@@ -36,14 +36,13 @@ const KILLED: Duration = Duration::from_secs(60);
 /// The kernel reports a hung task after 120 s; recovery of NFS or Lustre takes minutes.
 const WAITS: Duration = Duration::from_secs(300);
 
-/// Whether a thread is killed, its tid, start time and context switches.
-type Wait = (bool, String, String, String);
+/// Whether a thread is killed, its tid and context switches.
+type Wait = (bool, String, String);
 
 /// A thread of a series.
 struct Thread<'a> {
     pid: &'a str,
     tid: &'a str,
-    start: &'a str,
     switches: &'a str,
     program: &'a str,
     killed: bool,
@@ -59,7 +58,7 @@ impl<'a> Thread<'a> {
             job,
             pid,
             tid,
-            start,
+            _start,
             switches,
             program,
             killed,
@@ -73,7 +72,6 @@ impl<'a> Thread<'a> {
         let thread = Self {
             pid,
             tid,
-            start,
             switches,
             program,
             killed: !killed.is_empty(),
@@ -87,8 +85,7 @@ impl<'a> Thread<'a> {
 
     /// Unchanged while the thread does not run.
     fn name(&self) -> Wait {
-        let [tid, start, switches] = [self.tid, self.start, self.switches].map(str::to_owned);
-        (self.killed, tid, start, switches)
+        (self.killed, self.tid.to_owned(), self.switches.to_owned())
     }
 
     fn limit(&self) -> Duration {

@@ -292,7 +292,8 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         jobs: Vec::new(),
         others: false,
         comments_only: false,
-        verify: row.verify,
+        // What drains by the line's own verdict only is an error of memory, too.
+        verify: row.verify || (drains && !row.by_verdict && !row.action.drains()),
         device: row.device,
     }
 }

@@ -243,7 +243,8 @@ impl Drain {
     /// Another reason stands in the place of ours: an operator's, unless an abandoned drain took effect late.
     fn is_taken(&mut self, node: &NodeState, now: Now) -> Option<Happened> {
         let named = node.incident().filter(|_| node.is_drained());
-        if let Some(late) = named.filter(|id| self.late.is_ours(id)).cloned() {
+        let other = named.filter(|id| self.incident.as_ref() != Some(id));
+        if let Some(late) = other.filter(|id| self.late.is_ours(id)).cloned() {
             self.adopt(late, node, now);
             return None;
         }

@@ -253,7 +253,7 @@ impl Engine {
             && self
                 .book
                 .open()
-                .any(|i| is_behind(i) && i.standing().any(keep::needs_verification))
+                .any(|i| is_behind(i) && i.holding().any(keep::needs_verification))
         {
             self.state.drain.unverified = true;
             self.out.dirty = true;
@@ -263,7 +263,7 @@ impl Engine {
         }
         let shown = millis(self.state.drain.shown());
         for incident in &mut self.book.incidents {
-            let is_standing = incident.status == super::Status::Open && incident.standing().next().is_some();
+            let is_standing = incident.status == super::Status::Open && incident.holding().next().is_some();
             let is_for_it = is_standing && self.state.drain.is_kept_for(&incident.id);
             if incident.behind || !(is_for_it || required.contains(&incident.id)) {
                 continue;

@@ -84,7 +84,9 @@ impl NodeState {
     /// time was not read.
     pub fn mirror_of(&self, incident: &IncidentId, note: &Note) -> Option<Mirror> {
         let reason = self.reason.as_ref().filter(|_| self.is_drained())?;
-        let is_own = self.incident() == Some(incident) && reason.user == ROOT.1;
+        // The scheduler's own note of a reboot takes the place of root.
+        let is_proven = || self.proof().is_some_and(|drain| drain.id == *incident);
+        let is_own = self.incident() == Some(incident) && (reason.user == ROOT.1 || is_proven());
         let at = reason.at.filter(|_| is_own)?;
         let Note {
             boot,

@@ -21,7 +21,7 @@ pub(super) fn show(i: &IncidentView, view: &View, caller: &Caller, now: i64, scr
         history.row(vec![Cell::new(screen::time(*at)), Cell::new(line)]);
     }
     out.push_str(&history.shown(4, screen));
-    let steps = steps::steps(i, caller, view.node.as_deref());
+    let steps = steps::steps(i, view, caller);
     if !steps.is_empty() {
         section("what you can do", &mut out, screen);
     }

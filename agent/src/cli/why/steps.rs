@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::screen;
-use health::view::IncidentView;
+use health::view::{IncidentView, View};
 
 /// This program's command line, so that the printed commands reach the same daemon.
 #[derive(Clone, Debug)]
@@ -55,8 +55,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Commands, each with its purpose. `node`: Slurm's name of the node, if it is known.
-pub(super) fn steps(i: &IncidentView, caller: &Caller, node: Option<&str>) -> Vec<(String, &'static str)> {
+/// Commands, each with its purpose.
+pub(super) fn steps(i: &IncidentView, view: &View, caller: &Caller) -> Vec<(String, &'static str)> {
     let mut steps = Vec::new();
     if i.closed.is_some() {
         return steps;
@@ -64,9 +64,11 @@ pub(super) fn steps(i: &IncidentView, caller: &Caller, node: Option<&str>) -> Ve
     if i.ack.is_none() {
         steps.push((caller.order("ack", &i.id), "acknowledge it; changes nothing else"));
     }
-    let node = node.map_or_else(|| "NODENAME".to_owned(), quoted);
+    let node = view.node.as_deref().map_or_else(|| "NODENAME".to_owned(), quoted);
+    // A further reason would replace the one that stands.
+    let is_drained = ["drained", "writing", "lifting", "foreign"].contains(&view.drain.state.as_str());
     // Without it new jobs keep starting, and the node is never free for the remedy.
-    if !i.drains && matches!(i.act.as_str(), "reboot" | "reset-gpu") {
+    if !i.drains && !is_drained && matches!(i.act.as_str(), "reboot" | "reset-gpu") {
         steps.push((
             format!("scontrol update NodeName={node} State=DRAIN Reason='TEXT'"),
             "first: no new jobs start; nodewarden never lifts it: after the repair, do so yourself with State=UNDRAIN",

@@ -6,6 +6,7 @@ use model::scheduler::IncidentId;
 
 use super::super::Core;
 use super::{Reply, Request, users};
+use crate::daemon::event_loop::NOT_STORED;
 
 /// An order, should it be refused.
 pub(super) struct Asked {
@@ -36,6 +37,9 @@ impl Asked {
     /// Reports it if this reply refuses it.
     pub(super) fn report(self, reply: &Reply, uid: u32, core: &impl Core) {
         let Reply::Refused(why) = reply else { return };
+        if why.contains(NOT_STORED) {
+            return;
+        }
         core.refused(uid, || Entry {
             order: Some(self.verb.to_owned()),
             incident: self.incident,

@@ -233,7 +233,7 @@ pub(super) static ROWS: &[Row] = &[
     wide(81, &m::POLICY_SECONDS, &["base_clocks"], NANO),
     Row {
         instead: Some(Fallback {
-            name: "GetFieldValues",
+            name: "GetFieldValues of resets",
             call: wanted_reset,
         }),
         ..narrow(230, &m::RECOVERY_ACTION, &[], ONE)

@@ -82,6 +82,7 @@ struct Answers {
     programs: LivePrograms,
     controllers: Controllers,
     calls: OneAway,
+    wchans: OneAway,
 }
 
 impl Answers {
@@ -109,13 +110,15 @@ impl Answers {
             Question::Thread { pid, tid, file } => {
                 let thread = format!("/proc/{pid}/task/{tid}");
                 match file {
-                    // The kernel takes a lock for both that a process holds while it begins a program.
-                    ThreadFile::Wchan => self.patiently(format!("{thread}/wchan"), text),
-                    ThreadFile::Syscall => self.patiently(format!("{thread}/syscall"), text),
+                    // The kernel takes a lock for it that a process holds while it begins a program. Of the channel only newer ones.
+                    ThreadFile::Wchan => patiently(&self.wchans, format!("{thread}/wchan"), text),
+                    ThreadFile::Syscall => patiently(&self.calls, format!("{thread}/syscall"), text),
                     ThreadFile::Descriptor(n) => link(&format!("{thread}/fd/{n}")),
                     // Some drivers and epoll take a lock of their own for it.
-                    ThreadFile::DescriptorInfo(n) => self.patiently(format!("{thread}/fdinfo/{n}"), text),
-                    ThreadFile::Shards => self.patiently(format!("{thread}/environ"), shards),
+                    ThreadFile::DescriptorInfo(n) => {
+                        patiently(&self.calls, format!("{thread}/fdinfo/{n}"), text)
+                    }
+                    ThreadFile::Shards => patiently(&self.calls, format!("{thread}/environ"), shards),
                 }
             }
         }
@@ -125,12 +128,10 @@ impl Answers {
 /// Reads a file.
 type FileReader = fn(&str) -> Result<Vec<u8>, Errno>;
 
-impl Answers {
-    /// A file whose reading may not return.
-    fn patiently(&self, path: String, read: FileReader) -> Result<Vec<u8>, Errno> {
-        let read = self.calls.ask(move || read(&path));
-        read.unwrap_or(Err(Errno::ETIMEDOUT))
-    }
+/// A file whose reading may not return.
+fn patiently(asker: &OneAway, path: String, read: FileReader) -> Result<Vec<u8>, Errno> {
+    let read = asker.ask(move || read(&path));
+    read.unwrap_or(Err(Errno::ETIMEDOUT))
 }
 
 /// The start of a file.

@@ -136,7 +136,7 @@ fn a_requested_reboot_does_not_hold_the_drain() {
 
 /// `scontrol reboot nextstate=RESUME`, requested before the fault: its author has not seen our drain, which ends when the node
 /// registers.
-fn resumed_by_a_reboot(code: u32, change: fn(&mut Sim)) -> Sim {
+fn resumed_by_a_reboot(code: u32, change: impl Fn(&mut Sim)) -> Sim {
     let mut sim = Sim::expecting(GPU);
     sim.slurm.flags.insert(Flag::RebootRequested);
     sim.xid(code);
@@ -162,9 +162,12 @@ fn a_reboot_that_was_requested_before_our_drain_is_no_operators_lift() {
     assert_eq!(sim.incidents(), ["xid119 cleared"]);
     assert!(sim.trail().contains(&"Lost".to_owned()), "{:?}", sim.trail());
     // Only a person ends the second one: as a lift, the reboot would have silenced it.
-    let faults: [(u32, fn(&mut Sim)); 2] = [(79, |sim| sim.remove_gpu(GPU)), (54, |_| {})];
-    for (code, change) in faults {
-        let mut sim = resumed_by_a_reboot(code, change);
+    for code in [79, 54] {
+        let mut sim = resumed_by_a_reboot(code, |sim| {
+            if code == 79 {
+                sim.remove_gpu(GPU);
+            }
+        });
         assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (2, 0), "{code}");
         assert!(!sim.reason().contains("after-lift"), "{code}");
         assert_eq!(health(&sim), Health::Unhealthy, "{code}");

@@ -176,11 +176,14 @@ fn what_came_back_before_a_reading_and_is_lost_again_stays() {
 
 #[test]
 fn what_is_over_before_a_reading_never_drains() {
-    let mut sim = draining("gpu-driver-error");
-    sim.event(line("amdgpu-ring-timeout", "0000:03:00.0"));
-    sim.event(line("amdgpu-reset-done", "0000:03:00.0"));
+    let mut sim = draining("machine-check");
+    sim.event(line("mce-storm", ""));
+    sim.event(line("mce-storm-over", ""));
     sim.pass(60);
     assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 0));
+    sim.event(line("mce-storm", ""));
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1, "the check may drain");
 }
 
 #[test]
