@@ -25,6 +25,7 @@ use super::release::Releases;
 use super::store::Publisher;
 use super::web::WebAccess;
 use crate::config::Listen;
+use crate::http::control::NOT_STORED;
 use crate::web::Gate;
 use model::filter::Filter;
 use model::jobs::{Book, Looks, asked};
@@ -473,9 +474,6 @@ impl Daemon {
         }
     }
 }
-
-/// In the answer to an order that was carried out and not stored: it is no refusal.
-pub(crate) const NOT_STORED: &str = "NOT STORED";
 
 /// The answer to an order whose record was stored before it, or not. One that only memory holds is no success.
 fn if_stored(answer: Result<String, String>, unstored: Option<&str>) -> Result<String, String> {

@@ -35,6 +35,7 @@ use sys::send;
 pub use gpus::GpuView;
 pub use mounts::MountView;
 pub use ports::PortView;
+pub(crate) use proto::NOT_STORED;
 pub use proto::{CollectorView, CommandView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
 pub(super) use viewer::is_of_jobs;
 

@@ -72,6 +72,9 @@ pub enum Request {
     Readings,
 }
 
+/// In the answer to an order that was carried out and not stored: it is no refusal.
+pub(crate) const NOT_STORED: &str = "NOT STORED";
+
 /// A reply, one line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -88,7 +91,7 @@ pub enum Reply {
     Readings(String),
     /// An order was carried out: one line.
     Done(String),
-    /// Refused, with the reason.
+    /// Refused, or carried out and [`NOT_STORED`], with the reason.
     Refused(String),
 }
 

@@ -5,8 +5,7 @@ use jiff::Timestamp;
 use model::scheduler::IncidentId;
 
 use super::super::Core;
-use super::{Reply, Request, users};
-use crate::daemon::event_loop::NOT_STORED;
+use super::{NOT_STORED, Reply, Request, users};
 
 /// An order, should it be refused.
 pub(super) struct Asked {
