@@ -307,7 +307,9 @@ fn rows(vendor: &str) -> BTreeMap<String, (String, String, Vec<String>)> {
 }
 
 /// What a value of a GPU can be, by the unit at the end of the name: one of another size fails.
-const UNITS: [(&str, f64, f64); 6] = [
+const UNITS: [(&str, f64, f64); 7] = [
+    // To a limit, which it may be beyond.
+    ("_margin_celsius", -20.0, 150.0),
     ("_celsius", 10.0, 150.0),
     ("_watts", 5.0, 3000.0),
     ("_hertz", 1e7, 1e11),
