@@ -58,7 +58,7 @@ fn taken<T>(run_dir: &Path, reply: Reply, take: impl FnOnce(Reply) -> Option<T>)
             "{text}; a daemon of another version than this program, {}, does not know all of its requests",
             env!("CARGO_PKG_VERSION")
         ),
-        Reply::Refused(text) => anyhow::bail!(text),
+        Reply::Refused(text) | Reply::Unstored(text) => anyhow::bail!(text),
         reply => take(reply).ok_or_else(|| Unreachable::odd(run_dir).into()),
     }
 }

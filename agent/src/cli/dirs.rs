@@ -123,7 +123,6 @@ mod tests {
         assert_eq!(of(7, &[]), pair("/tmp/nodewarden-7", "/tmp/nodewarden-7/state"));
     }
 
-    /// Its commands said that the daemon is down while the system's ran.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "the test makes folders")]
     fn the_folder_that_a_trial_left_does_not_hide_the_systems_daemon() {

@@ -25,7 +25,7 @@ use super::release::Releases;
 use super::store::Publisher;
 use super::web::WebAccess;
 use crate::config::Listen;
-use crate::http::control::NOT_STORED;
+use crate::http::control::Reply;
 use crate::web::Gate;
 use model::filter::Filter;
 use model::jobs::{Book, Looks, asked};
@@ -72,7 +72,7 @@ pub struct Daemon {
     fleet: Fleet,
     effects: EffectQueue,
     waiters: Vec<Waiter>,
-    orders: VecDeque<oneshot::Sender<Result<String, String>>>,
+    orders: VecDeque<oneshot::Sender<Reply>>,
     releases: Releases,
     facts: OwnFacts,
     /// Why the last record was not stored.
@@ -326,7 +326,7 @@ impl Daemon {
             EffectStep::Answer(answer) => {
                 if let Some(reply) = self.orders.pop_front() {
                     // The client may have gone.
-                    sys::ignore(reply.send(if_stored(answer, self.unstored.as_deref())));
+                    sys::ignore(reply.send(reply_to(answer, self.unstored.as_deref())));
                 }
                 self.publish();
             }
@@ -461,7 +461,7 @@ impl Daemon {
         self.step(Input::Stored(number, is_stored));
     }
 
-    fn order(&mut self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
+    fn order(&mut self, order: Order, reply: oneshot::Sender<Reply>) {
         self.orders.push_back(reply);
         let effects = self.engine.step(now(), Input::Operator(order));
         self.changed = true;
@@ -475,13 +475,14 @@ impl Daemon {
     }
 }
 
-/// The answer to an order whose record was stored before it, or not. One that only memory holds is no success.
-fn if_stored(answer: Result<String, String>, unstored: Option<&str>) -> Result<String, String> {
+/// The reply to an order whose record was stored before it, or not. One that only memory holds is no success.
+fn reply_to(answer: Result<String, String>, unstored: Option<&str>) -> Reply {
     match (answer, unstored) {
-        (Ok(done), Some(why)) => Err(format!(
-            "{done}. {NOT_STORED} ({why}): a restart of nodewarden undoes it, unless a later attempt stores it"
+        (Ok(done), Some(why)) => Reply::Unstored(format!(
+            "{done}. NOT STORED ({why}): a restart of nodewarden undoes it, unless a later attempt stores it"
         )),
-        (answer, _) => answer,
+        (Ok(done), None) => Reply::Done(done),
+        (Err(why), _) => Reply::Refused(why),
     }
 }
 
@@ -492,15 +493,18 @@ mod tests {
     #[test]
     fn an_order_that_could_not_be_stored_is_no_success() {
         let of = |answer: Result<&str, &str>, unstored| {
-            if_stored(answer.map(str::to_owned).map_err(str::to_owned), unstored)
+            reply_to(answer.map(str::to_owned).map_err(str::to_owned), unstored)
         };
-        assert_eq!(of(Ok("paused"), None), Ok("paused".to_owned()));
-        let full = of(Ok("paused"), Some("disk full")).unwrap_err();
+        assert!(matches!(of(Ok("paused"), None), Reply::Done(text) if text == "paused"));
+        let Reply::Unstored(full) = of(Ok("paused"), Some("disk full")) else {
+            panic!("a success, or a refusal");
+        };
         assert!(full.starts_with("paused. NOT STORED (disk full): "), "{full}");
-        assert_eq!(
-            of(Err("no incident x"), Some("disk full")),
-            Err("no incident x".to_owned())
-        );
+        for unstored in [None, Some("disk full")] {
+            assert!(
+                matches!(of(Err("no incident x"), unstored), Reply::Refused(why) if why == "no incident x")
+            );
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::refused::RefusedOrders;
 use super::store::Stored;
+use crate::http::control::Reply;
 use crate::http::{Core, Release};
 use crate::own::Page;
 use health::Order;
@@ -22,7 +23,7 @@ pub enum Message {
     /// A request for a fresh snapshot of these collectors by then.
     Scrape(Instant, Filter, oneshot::Sender<Arc<Page>>),
     /// An operator's order.
-    Order(Order, oneshot::Sender<Result<String, String>>),
+    Order(Order, oneshot::Sender<Reply>),
     /// An order was refused.
     Refused(Box<Entry>),
     /// Release this domain's driver.
@@ -85,7 +86,7 @@ impl Core for Mailbox {
         Arc::clone(&self.page.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
+    fn order(&self, order: Order, reply: oneshot::Sender<Reply>) {
         self.send(Message::Order(order, reply));
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::control::Reply;
 use super::{Core, Release};
 use crate::own::Page;
 use crate::own::sample;
@@ -61,7 +62,7 @@ impl Core for Fake {
         Arc::clone(&self.page.lock().unwrap())
     }
 
-    fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>) {
+    fn order(&self, order: Order, reply: oneshot::Sender<Reply>) {
         let incident = order.verb.incident().map(ToString::to_string).unwrap_or_default();
         let known = incident.is_empty() || incident == "abcdefgh";
         let text = match order.verb {
@@ -72,7 +73,11 @@ impl Core for Fake {
         };
         let refused = format!("no incident {incident}");
         self.orders.lock().unwrap().push(order);
-        drop(reply.send(if known { Ok(text) } else { Err(refused) }));
+        drop(reply.send(if known {
+            Reply::Done(text)
+        } else {
+            Reply::Refused(refused)
+        }));
     }
 
     fn refused(&self, uid: u32, entry: impl FnOnce() -> Entry) {

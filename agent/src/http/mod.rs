@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use collectors::sys::boot;
 use tokio::sync::oneshot;
 
+use self::control::Reply;
 use crate::own::Page;
 use health::Order;
 use health::audit::Entry;
@@ -53,7 +54,7 @@ pub trait Core: Clone + Send + 'static {
     /// The last page.
     fn page(&self) -> Arc<Page>;
     /// Passes on an order of an authorized user.
-    fn order(&self, order: Order, reply: oneshot::Sender<Result<String, String>>);
+    fn order(&self, order: Order, reply: oneshot::Sender<Reply>);
     /// Reports that an order of this user was refused. `entry` is called if it is within the user's limit.
     fn refused(&self, uid: u32, entry: impl FnOnce() -> Entry);
     /// Releases a driver: its worker exits and none is started until [`Core::resume`].

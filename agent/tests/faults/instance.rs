@@ -178,7 +178,7 @@ fn two_instances_do_not_share_a_state_directory() {
     refused_naming_the_holder(&node, &node.path("run2"));
 }
 
-/// A cloned disk: the GPU that the other node lost was confirmed as lost here, and drained the new node.
+/// A cloned disk: a GPU that the other node lost must not drain the new node.
 #[test]
 fn the_record_of_another_machine_is_set_aside_and_its_faults_are_not_believed() {
     let mut node = Node::new();

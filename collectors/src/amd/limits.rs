@@ -2,9 +2,9 @@
 
 use super::files::GpuFiles;
 use super::metrics as n;
-use super::sensors::generation;
 use crate::Block;
 use crate::gpu::metrics as m;
+use crate::gpu::pcie::generation;
 use crate::host::link::{self, PciLinkRate};
 
 /// Limits of hwmon, their scale and metric.

@@ -6,6 +6,7 @@ use super::files::GpuFiles;
 use super::gpu_metrics::{Field, HOTTEST, Table};
 use super::metrics as n;
 use crate::gpu::metrics as m;
+use crate::gpu::pcie::generation;
 use crate::host::link;
 use crate::{Block, Metric, Value};
 
@@ -22,8 +23,6 @@ const PCIE: [(Field, &str); 4] = [
     (Field::PcieNaksSent, "nak_sent"),
     (Field::PcieNaksReceived, "nak_received"),
 ];
-/// Transfers per second by PCIe generation, in [`TRANSFERS`].
-const SPEEDS: [u64; 6] = [25, 50, 80, 160, 320, 640];
 /// The unit of a table's link speed: 0.1 GT/s.
 const TRANSFERS: u64 = 100_000_000;
 const MEGAHERTZ: u64 = 1_000_000;
@@ -196,12 +195,6 @@ pub(super) fn push_link(gpu: &str, table: Option<&Table<'_>>, files: &GpuFiles, 
     out.maybe_u64(&m::PCIE_REPLAYS, &[gpu], replays);
 }
 
-/// The generation of a link of this speed, in transfers per second.
-pub(super) fn generation(speed: u64) -> Option<u64> {
-    let at = SPEEDS.iter().position(|s| s * TRANSFERS == speed)?;
-    u64::try_from(at + 1).ok()
-}
-
 /// What single files have in the same unit for every APU.
 pub(super) fn push_apu(gpu: &str, hwmon: Option<&str>, files: &GpuFiles, out: &mut Block) {
     if let Some(hwmon) = hwmon {
@@ -299,18 +292,5 @@ mod tests {
         assert_eq!(total([5, 7, u64::MAX]), Some(Value::U64(12_000)));
         assert_eq!(total([6, u64::MAX, u64::MAX]), None);
         assert_eq!(total([6, 8, u64::MAX]), Some(Value::U64(14_000)));
-    }
-
-    #[test]
-    fn the_speed_of_a_link_names_its_generation() {
-        for (tenths, expected) in [
-            (25, Some(1)),
-            (320, Some(5)),
-            (640, Some(6)),
-            (0, None),
-            (33, None),
-        ] {
-            assert_eq!(generation(tenths * TRANSFERS), expected, "{tenths}");
-        }
     }
 }

@@ -169,7 +169,8 @@ impl Device for TaskDevice {
         out.maybe_u64(&BLOCKED, &[&number], look.is_whole.then_some(blocked));
         // Threads that have not run since the last reading come first: most others end before the next one.
         let is_new = |thread: &BlockedThread| !self.reported.contains(&thread.sleep());
-        reported.sort_by_key(|thread| (is_new(thread), !thread.killed, thread.start, thread.tid));
+        let start = |thread: &BlockedThread| thread.start.unwrap_or(u64::MAX);
+        reported.sort_by_key(|thread| (is_new(thread), !thread.killed, start(thread), thread.tid));
         reported.dedup_by_key(|thread| thread.tid);
         reported.truncate(MOST_REPORTED);
         for thread in &reported {
@@ -196,7 +197,7 @@ fn tell(number: &str, thread: &BlockedThread, out: &mut Block) {
             number,
             &thread.pid.to_string(),
             &thread.tid.to_string(),
-            &thread.start.to_string(),
+            &thread.start.map_or_else(String::new, |ticks| ticks.to_string()),
             &thread.switches.to_string(),
             &thread.program,
             killed,

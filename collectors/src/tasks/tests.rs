@@ -272,7 +272,7 @@ fn a_thread_whose_start_is_not_known_is_reported_without_it() {
         node.read(),
         [
             "slurm_job_blocked_processes 7 = 1",
-            "slurm_job_blocked_thread_info 7 500 500 0 42 python3 1    = 1",
+            "slurm_job_blocked_thread_info 7 500 500  42 python3 1    = 1",
         ]
     );
 }

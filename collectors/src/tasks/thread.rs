@@ -17,8 +17,8 @@ const MOST_TEXT: usize = 200;
 pub(super) struct BlockedThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// Its start, in clock ticks since boot. 0: not known.
-    pub(super) start: u64,
+    /// Its start, in clock ticks since boot. `None`: not known.
+    pub(super) start: Option<u64>,
     /// Context switches: a thread that has run since has another number.
     pub(super) switches: u64,
     /// `comm`.
@@ -81,7 +81,7 @@ fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<
     let Some(task) = thread.state()?.filter(is_blocked) else {
         return Ok(None);
     };
-    let start = thread.start().unwrap_or_default();
+    let start = thread.start();
     let call = asker.call(process, thread);
     Ok(Some(BlockedThread {
         pid,

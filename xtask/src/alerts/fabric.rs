@@ -8,9 +8,9 @@ pub(super) static GROUP: Group = Group {
     records: &[
         // A range of a day would read every sample of every port at each evaluation.
         Record {
-            name: "device_port:rdma_port_active:last_timestamp",
+            name: "device_port:rdma_port_state:active_last",
             expr: "max by (cluster, instance, device, port) (timestamp(rdma_port_state >= 4))
-or (last_over_time(device_port:rdma_port_active:last_timestamp[20m]) > time() - 86400)",
+or (last_over_time(device_port:rdma_port_state:active_last[20m]) > time() - 86400)",
         },
         Record {
             name: "instance:rdma_np_cnp_sent:rate5m",
@@ -32,7 +32,7 @@ or (last_over_time(device_port:rdma_port_active:last_timestamp[20m]) > time() - 
   count by (cluster, instance, device) (
     (rdma_port_state == 1)
     and on (cluster, instance, device, port)
-      device_port:rdma_port_active:last_timestamp
+      device_port:rdma_port_state:active_last
   )
 ) >= 4",
             lasts: "2m",

@@ -1,8 +1,9 @@
 //! Checks `gpu-pcie-slow` and `gpu-pcie-replays`: the PCIe link of a GPU under load, by its driver.
 
 use collectors::gpu::metrics as m;
+use collectors::gpu::pcie;
 use collectors::host::metrics::{PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH_MAX};
-use collectors::{Metric, SubjectKind};
+use collectors::{Metric, SubjectKind, Value};
 
 use super::gpu::{Bursts, LASTING, Leaps, Opinion, each, found, line};
 use super::{Check, Looks, May, Scope, Version};
@@ -60,20 +61,19 @@ fn is_full(judge: &Judge<'_>, gpu: &Gpu<'_>) -> Option<bool> {
         let address = gpu.pci.as_ref()?;
         let mut samples = judge.snapshot.samples(metric);
         let sample = samples.find(|s| s.label("pci") == Some(address.0.as_str()))?;
-        Some(sample.as_f64())
+        match sample.value {
+            Value::U64(value) => Some(value),
+            _ => None,
+        }
     };
-    let (speed, width) = (on_bus(&PCI_LINK_SPEED_MAX)?, on_bus(&PCI_LINK_WIDTH_MAX)?);
-    Some(generation >= best.min(generation_of(speed)?) && lanes >= all.min(width))
+    let newest = pcie::generation(on_bus(&PCI_LINK_SPEED_MAX)?)?;
+    let (newest, width) = (whole(newest)?, whole(on_bus(&PCI_LINK_WIDTH_MAX)?)?);
+    Some(generation >= best.min(newest) && lanes >= all.min(width))
 }
 
-/// The PCIe generation with this rate, in transfers per second (PCI Express Base Specification 6.0).
-fn generation_of(speed: f64) -> Option<f64> {
-    let rates = [2.5e9, 5e9, 8e9, 16e9, 32e9, 64e9, 128e9];
-    let generation = rates
-        .iter()
-        .zip(1_u8..)
-        .find(|(rate, _)| (**rate - speed).abs() < 1e8)?;
-    Some(f64::from(generation.1))
+/// A generation or a number of lanes, as drivers' values are.
+fn whole(number: u64) -> Option<f64> {
+    u32::try_from(number).ok().map(f64::from)
 }
 
 fn slow<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {

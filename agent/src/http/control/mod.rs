@@ -35,7 +35,6 @@ use sys::send;
 pub use gpus::GpuView;
 pub use mounts::MountView;
 pub use ports::PortView;
-pub(crate) use proto::NOT_STORED;
 pub use proto::{CollectorView, CommandView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};
 pub(super) use viewer::is_of_jobs;
 
@@ -253,8 +252,7 @@ async fn order<C: Core>(verb: Result<OrderVerb, String>, reason: &str, uid: u32,
     let (reply, done) = oneshot::channel();
     core.order(order, reply);
     match timeout(ORDER, done).await {
-        Ok(Ok(Ok(text))) => Reply::Done(text),
-        Ok(Ok(Err(text))) => Reply::Refused(text),
+        Ok(Ok(reply)) => reply,
         Ok(Err(_)) => Reply::Refused("the daemon is stopping".to_owned()),
         Err(_) => Reply::Refused(
             "the daemon did not answer in time; the request may still be carried out".to_owned(),

@@ -72,9 +72,6 @@ pub enum Request {
     Readings,
 }
 
-/// In the answer to an order that was carried out and not stored: it is no refusal.
-pub(crate) const NOT_STORED: &str = "NOT STORED";
-
 /// A reply, one line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,7 +88,9 @@ pub enum Reply {
     Readings(String),
     /// An order was carried out: one line.
     Done(String),
-    /// Refused, or carried out and [`NOT_STORED`], with the reason.
+    /// An order was carried out and could not be stored, with the reason: a restart of the daemon undoes it.
+    Unstored(String),
+    /// Refused, with the reason.
     Refused(String),
 }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use model::scheduler::IncidentId;
 
 use super::super::Core;
-use super::{NOT_STORED, Reply, Request, users};
+use super::{Reply, Request, users};
 
 /// An order, should it be refused.
 pub(super) struct Asked {
@@ -36,9 +36,6 @@ impl Asked {
     /// Reports it if this reply refuses it.
     pub(super) fn report(self, reply: &Reply, uid: u32, core: &impl Core) {
         let Reply::Refused(why) = reply else { return };
-        if why.contains(NOT_STORED) {
-            return;
-        }
         core.refused(uid, || Entry {
             order: Some(self.verb.to_owned()),
             incident: self.incident,

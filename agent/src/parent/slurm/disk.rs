@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// The thread of acts waited for the disk, so that scontrol was never called.
+    /// The thread of acts calls scontrol after it.
     #[test]
     fn a_disk_that_hangs_is_waited_for_once_and_gets_all_changes_in_their_order() {
         let disk = RecordDisk::default();

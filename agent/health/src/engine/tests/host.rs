@@ -487,7 +487,12 @@ fn links(block: &mut Block, links: &[Link]) {
             &pci,
             link.speed.map_or(Value::Absent, Value::F64),
         );
-        block.f64(&PCI_LINK_SPEED_MAX, &pci, link.speed_max);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a test's own"
+        )]
+        block.u64(&PCI_LINK_SPEED_MAX, &pci, link.speed_max as u64);
     }
 }
 

@@ -4,6 +4,7 @@ use collectors::event::{EventBody, KernelLine, Recovery, Sxid};
 use collectors::kernel_log::lines::{Meaning, row, rows};
 use collectors::{Subject, SubjectKind};
 
+use super::maintenance::drains_1_min_after_the_end;
 use super::sim::*;
 use crate::Mode;
 use crate::checks::check;
@@ -451,12 +452,7 @@ fn in_maintenance_a_line_waits_as_an_event_does() {
         assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (0, "withheld"));
         sim
     };
-    let mut sim = waiting();
-    sim.slurm.flags.remove(&Flag::Maint);
-    sim.pass(50);
-    assert_eq!(sim.slurm.drains, 0);
-    sim.pass(60);
-    assert_eq!(sim.slurm.drains, 1);
+    drains_1_min_after_the_end(&mut waiting());
     let mut sim = waiting();
     sim.pass(6 * HOUR);
     sim.slurm.flags.remove(&Flag::Maint);

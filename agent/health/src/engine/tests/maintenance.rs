@@ -119,6 +119,15 @@ fn waiting() -> Sim {
     sim
 }
 
+/// Ends a maintenance that an event waits for.
+pub(super) fn drains_1_min_after_the_end(sim: &mut Sim) {
+    sim.slurm.flags.remove(&Flag::Maint);
+    sim.pass(50);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
 #[test]
 fn an_event_of_a_maintenance_is_dropped_where_a_reset_or_driver_reload_just_before_its_end_is_seen() {
     let mut sim = waiting();
@@ -146,12 +155,7 @@ fn an_event_of_a_maintenance_is_dropped_where_it_ended_with_a_reboot() {
 
 #[test]
 fn an_event_of_a_maintenance_that_no_remedy_followed_drains_1_min_after_its_end_and_a_new_one_at_once() {
-    let mut sim = waiting();
-    sim.slurm.flags.remove(&Flag::Maint);
-    sim.pass(50);
-    assert_eq!(sim.slurm.drains, 0);
-    sim.pass(60);
-    assert_eq!(sim.slurm.drains, 1);
+    drains_1_min_after_the_end(&mut waiting());
     let mut sim = waiting();
     sim.slurm.flags.remove(&Flag::Maint);
     sim.pass(15);

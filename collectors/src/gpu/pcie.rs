@@ -1,0 +1,37 @@
+//! Generations of PCIe.
+
+/// Transfers per second and lane by generation, from the first (PCI Express Base Specification).
+const SPEEDS: [u64; 7] = [
+    2_500_000_000,
+    5_000_000_000,
+    8_000_000_000,
+    16_000_000_000,
+    32_000_000_000,
+    64_000_000_000,
+    128_000_000_000,
+];
+
+/// The generation of a link of this speed, in transfers per second.
+pub fn generation(speed: u64) -> Option<u64> {
+    let at = SPEEDS.iter().position(|s| *s == speed)?;
+    u64::try_from(at + 1).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_speed_of_a_link_names_its_generation() {
+        for (tenths, expected) in [
+            (25, Some(1)),
+            (320, Some(5)),
+            (640, Some(6)),
+            (1280, Some(7)),
+            (0, None),
+            (33, None),
+        ] {
+            assert_eq!(generation(tenths * 100_000_000), expected, "{tenths}");
+        }
+    }
+}
