@@ -162,8 +162,11 @@ proptest! {
         name.truncate(15);
         let mut file = file.concat();
         file.truncate(255);
-        let text = line(FORMS[at], &name, &file);
-        let want = is_crash(FORMS[at]).then(|| "segfault".to_owned());
+        let form = FORMS[at];
+        // The end of a line about a file of such a name is itself the line of a crash.
+        prop_assume!(form.contains("NAME") || !is_crash(&String::from_utf8_lossy(&file)));
+        let text = line(form, &name, &file);
+        let want = is_crash(form).then(|| "segfault".to_owned());
         prop_assert_eq!(row(&text), want, "{}", text.escape_ascii());
     }
 }

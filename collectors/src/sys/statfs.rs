@@ -6,8 +6,8 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::statfs::{
-    AUTOFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, SYSFS_MAGIC,
-    TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs, statfs,
+    AUTOFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, PROC_SUPER_MAGIC,
+    SYSFS_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs, statfs,
 };
 use nix::sys::statvfs::fstatvfs;
 
@@ -51,6 +51,11 @@ pub(crate) fn replacement(folder: &Path) -> Replacement {
         Ok(kind) if LOCAL.contains(&kind) => Replacement::Event,
         _ => Replacement::Nothing,
     }
+}
+
+/// Whether a folder is the kernel's /proc, and not a copy of one.
+pub(crate) fn is_procfs(folder: &Path) -> bool {
+    statfs(folder).is_ok_and(|fs| fs.filesystem_type() == PROC_SUPER_MAGIC)
 }
 
 /// Asks the filesystem at a mount point. The call returns when the filesystem answers, which may be never. O_PATH mounts

@@ -14,6 +14,7 @@ use super::environ;
 use super::helper::{self, Client, Question, ThreadFile};
 use super::patience::OneAway;
 use super::root;
+use super::statfs::is_procfs;
 use crate::{Env, Error, domain};
 
 /// One thread as `/proc/PID/task/TID` shows it.
@@ -145,10 +146,10 @@ impl Thread {
     }
 
     /// A file for which newer kernels take a lock that a process holds while it begins a program, and may hold for ever
-    /// (`exec_update_lock`; stat and wchan since Linux 6.18.44). A separate thread asks about other processes.
+    /// (`exec_update_lock`; stat and wchan since Linux 6.18.44). A separate thread asks the kernel about other processes.
     fn locked<T: Send + 'static>(&self, read: impl FnOnce(&Self) -> Option<T> + Send + 'static) -> Option<T> {
         static ASKER: LazyLock<OneAway> = LazyLock::new(OneAway::default);
-        if self.ids.0 == std::process::id() {
+        if self.ids.0 == std::process::id() || !is_procfs(&self.folder) {
             return read(self);
         }
         let thread = self.clone();

@@ -431,6 +431,17 @@ fn no_socket_is_open_without_a_device_and_the_next_one_is_heard() {
     }
 }
 
+/// The list is published while the watcher handles an event, and its bell has not rung yet.
+#[test]
+fn the_last_device_is_reported_though_the_socket_is_closed_before_the_bell() {
+    let node = Watched::start("");
+    node.hub.list(Instant::now(), &[]);
+    node.say(Say::Links(link(NEW, 7, DOWN)));
+    for event in ["mlx5_0/1 link_down", "mlx5_0/ device_removed", "mlx5_1/ device_removed"] {
+        assert_eq!(node.next(), event);
+    }
+}
+
 #[test]
 fn it_ends_when_its_receiver_is_gone() {
     let mut node = Watched::start("");
