@@ -195,9 +195,12 @@ pub(super) struct Drain {
     is_device: bool,
     /// The incidents that were held since the last drain, each with whether its cause is one device.
     tried: Vec<(IncidentId, bool)>,
-    /// The cluster's limit, as last read.
+    /// The cluster's limit, as last read, until the slots that were read have ended.
     #[serde(skip)]
     pub guard: Option<Guard>,
+    /// The time since boot at which they have.
+    #[serde(skip)]
+    guard_ends: Duration,
     /// It differs from the stored record.
     #[serde(skip)]
     pub dirty: bool,
@@ -402,6 +405,9 @@ impl Drain {
     pub(super) fn next(&mut self, facts: &Facts) -> Option<Do> {
         if let Some(lifting) = self.timing.expire(facts.now.boottime, facts.patience) {
             self.given_up(lifting, facts.now);
+        }
+        if self.guard_ends <= facts.now.boottime {
+            self.guard = None;
         }
         let stands = matches!(self.state, State::Drained | State::Lifting);
         self.timing

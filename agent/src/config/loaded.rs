@@ -10,7 +10,7 @@ use health::policy::Policy;
 use serde::{Deserialize, Serialize};
 use sys::{dirs, store};
 
-use super::{Config, DEFAULT_FILE, Place};
+use super::{Config, DEFAULT_FILE, Place, keys};
 
 /// A configuration and the text of its Xid table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -157,8 +157,14 @@ pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
         None => None,
         Some(path) => match root::read_text(path) {
             Ok(Some(text)) => Some(text),
-            Ok(None) => return Err(format!("{}: no such file (health.xids)", path.display())),
-            Err(e) => return Err(format!("{e} (health.xids)")),
+            found => {
+                let why = found.err().map_or_else(|| "does not exist".to_owned(), |e| e.to_string());
+                let place = parsed.set.get(keys::XIDS.name);
+                let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+                return Err(format!(
+                    "{place}health.xids: found {path:?}, expected a file that can be read: {why}"
+                ));
+            }
         },
     };
     let loaded = Loaded {
@@ -190,6 +196,18 @@ mod tests {
         let expected = std::env::current_dir().unwrap().join("etc/n.toml");
         assert_eq!(origin.file.as_deref(), Some(expected.as_path()));
         assert_eq!(origin.arguments(), ["--config", expected.to_str().unwrap()]);
+    }
+
+    #[test]
+    fn a_file_of_xids_that_cannot_be_read_is_named_with_the_line_of_its_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("n.toml");
+        for (path, why) in [("/no/xids.toml", "does not exist"), ("/", "/: Is a directory")] {
+            fs::write(&file, format!("[health]\nxids = \"{path}\"\n")).unwrap();
+            let error = read(Some(&file), &[]).unwrap_err();
+            let place = format!("{}:2:8: health.xids: found \"{path}\"", file.display());
+            assert!(error.starts_with(&place) && error.contains(why), "{error}");
+        }
     }
 
     /// A line of the example, without the mark of a row that is not in force.

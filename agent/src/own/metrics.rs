@@ -104,15 +104,15 @@ own! {
     PAUSES "nodewarden_pauses_total" Counter None []
         "Pauses of this node by a person since the state directory was created." "health engine"
     GUARD_SLOTS "nodewarden_guard_slots" Gauge None ["partition" "pool"]
-        "Drain slots of the pool that this node's last drain needed." "scontrol show reservation"
+        "Drain slots of the pool that this node's last drain needed; absent once health.guard.window has passed since." "scontrol show reservation"
     GUARD_TAKEN "nodewarden_guard_slots_taken" Gauge None ["partition" "pool"]
-        "Drain slots of that pool that were taken, as read for that drain." "scontrol show reservation"
+        "Drain slots of that pool that were taken, as read for that drain; absent once health.guard.window has passed since." "scontrol show reservation"
     GUARD_STANDING "nodewarden_guard_standing_drains" Gauge None ["partition"]
-        "Drains of nodewarden that stood in the partition, as read for that drain; absent where no slot was free." "sinfo"
+        "Drains of nodewarden that stood in the partition, as read for that drain; absent where no slot was free, and once health.guard.window has passed since." "sinfo"
     GUARD_STANDING_LIMIT "nodewarden_guard_standing_drains_limit" Gauge None ["partition"]
-        "Drains of nodewarden that may stand in the partition." "configuration, health.guard.standing"
+        "Drains of nodewarden that may stand in the partition, as read for that drain; absent once health.guard.window has passed since." "configuration, health.guard.standing"
     GUARD_DIFFERS "nodewarden_guard_limits_differ" Gauge None []
-        "Whether slots of other nodes were taken under other limits than this node's, as read for its last drain: 1 if so, else 0." "scontrol show reservation"
+        "Whether slots of other nodes were taken under other limits than this node's, as read for its last drain: 1 if so, else 0; absent once health.guard.window has passed since." "scontrol show reservation"
     WOULD_DRAIN "nodewarden_would_drain_total" Counter None ["check"]
         "Drains suppressed by the mode, by check, since the state directory was created." "health engine"
     DRAINS "nodewarden_drains_total" Counter None ["check"]

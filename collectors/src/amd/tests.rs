@@ -323,6 +323,7 @@ fn a_gpu_without_the_driver_is_given_away_until_it_leaves_the_bus() {
     let mut node = Node::new("mi300x");
     let drivers = node.path("/sys/bus/pci/drivers/amdgpu");
     fs::remove_file(drivers.join(PCI)).unwrap();
+    fs::remove_file(node.of_gpu("driver")).unwrap();
     assert!(node.source.devices.changed());
     node.scan();
     assert_eq!(node.devices.len(), 1);
@@ -343,6 +344,7 @@ fn a_gpu_without_the_driver_is_given_away_until_it_leaves_the_bus() {
 fn a_gpu_that_has_another_driver_is_forgotten() {
     let mut node = Node::new("mi300x");
     fs::remove_file(node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}"))).unwrap();
+    fs::remove_file(node.of_gpu("driver")).unwrap();
     node.scan();
     // The link to vfio-pci.
     fs::create_dir(node.of_gpu("driver")).unwrap();

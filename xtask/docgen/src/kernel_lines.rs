@@ -45,7 +45,7 @@ fn words(ends: Ends) -> String {
     match ends {
         Ends::Reboot => "a reboot".to_owned(),
         Ends::Line => "its line, a reboot".to_owned(),
-        Ends::Answer => "its line, an answer of each NFS mount, a reboot".to_owned(),
+        Ends::Answer => "its line, an answer (NFS mounts, Lustre target), a reboot".to_owned(),
         Ends::Quiet(hours) => format!("{hours} h without"),
         Ends::Person => "a person".to_owned(),
     }

@@ -10,6 +10,7 @@ use collectors::{PciAddress, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 
 use super::growth::HOUR_MS;
+use super::lustre::Client;
 use super::{Check, Forget, Heard, Kept, May, Said, Scope, Version, Watch};
 use crate::bounded::{Bounded, STORED};
 use crate::condition::{Judged, Pace, Reading};
@@ -88,7 +89,7 @@ check! { MEMORY_EXHAUSTED "memory-exhausted" Node Node ObserveOrDrain,
 }
 check! { STORAGE_SERVER "storage-server" Server Shared Observe,
     fires "The kernel log reports a server of NFS or Lustre that does not respond or evicted this client. Or lost locks, or a peer that LNet does not reach.",
-    clears "The kernel reports it as back, or each NFS mount of it answers. Evictions, lost locks, peers: 6 h without. Time-outs, and faults that were over before a reading: 1 h without.",
+    clears "The kernel reports it as back, each NFS mount of it answers, or the Lustre target is connected. Evictions, lost locks, peers: 6 h without. Time-outs, and faults that were over before a reading: 1 h without.",
     ignored "Single requests that failed: counted. Lines of a server about its clients."
 }
 
@@ -122,6 +123,9 @@ struct Last {
     /// How many lines of an end came.
     #[serde(default)]
     ends: u64,
+    /// How many lines there were when a line ended it before a reading showed it.
+    #[serde(default)]
+    over: u64,
     /// When a line ended it before a reading showed it, in milliseconds since boot, by the clock of the log.
     #[serde(default)]
     ended_ms: Option<u64>,
@@ -226,11 +230,12 @@ impl Watch for State {
                 if line.subject == node {
                     last.ends = last.ends.saturating_add(heard.count());
                 }
-                if of_node && last.count > last.ends.max(1) {
+                if of_node && last.count > last.ends.max(last.over.saturating_add(1)) {
                     self.open.put(key, last);
                 } else if last.said == 0 || last.ended_ms.is_some() {
                     // Or what comes and goes between readings would never be shown.
                     last.ended_ms = Some(heard.event.at_us / 1000);
+                    (last.over, last.ends) = (last.count, last.count);
                     self.open.put(key, last);
                 }
             }
@@ -253,7 +258,10 @@ impl Watch for State {
         let is_over = |last: &Last, ends: Ends| match ends {
             Ends::Answer => {
                 let since = Duration::from_millis(last.heard_ms.max(last.at_ms));
-                mounts::answer(judge.snapshot, &last.about.subject.name, since).then_some(true)
+                let name = &last.about.subject.name;
+                let is_back = mounts::answer(judge.snapshot, name, since)
+                    || Client::of(judge).is_connected(name, since);
+                is_back.then_some(true)
             }
             Ends::Quiet(hours) => {
                 let quiet = hours * HOUR_MS;
@@ -277,7 +285,9 @@ impl Watch for State {
                 }
             };
             all.push(judged(judge, self.check, key, last, ends, reading));
-            if last.said != last.count {
+            // A later line that a reading shows lasts.
+            let is_new = last.said != last.count || (last.ended_ms.is_some() && !last.is_over());
+            if is_new {
                 heard.push(key.clone());
                 let more = last.count.saturating_sub(last.said);
                 if more > 0 && judge.bad.contains(key) {
@@ -292,6 +302,7 @@ impl Watch for State {
         for key in heard {
             if let Some(mut last) = self.open.remove(&key) {
                 last.said = last.count;
+                last.ended_ms = last.ended_ms.filter(|_| last.is_over());
                 self.open.put(key, last);
             }
             judge.counted();
@@ -335,9 +346,10 @@ impl Watch for State {
         if !of.repaired {
             return false;
         }
-        let keys = self.keys(|last| name(&last.about.subject) == of.device);
-        self.remove(&keys);
-        !keys.is_empty()
+        // Those of other incidents of the device stand.
+        let own = of.conditions.iter().filter(|(check, _)| check == self.check.id);
+        let ended = own.filter(|(_, key)| self.open.remove(key).is_some());
+        ended.count() > 0
     }
 
     fn kept(&mut self) -> Option<&mut dyn Kept> {
@@ -354,6 +366,7 @@ impl Last {
             count: 0,
             said: 0,
             ends: 0,
+            over: 0,
             ended_ms: None,
             line: String::new(),
         }

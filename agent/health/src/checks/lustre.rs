@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::SubjectKind;
-use collectors::lustre::metrics::{HEALTHY, TARGETS_STATE, UNREADABLE};
+use collectors::lustre::metrics::{HEALTHY, TARGET_STATE, TARGETS_STATE, UNREADABLE};
 
 use crate::judge::Judge;
 use model::snapshot::{Presence, Sample};
+
+/// The collector names at most this many targets of a filesystem.
+const NAMED: usize = 64;
 
 /// The series of the collector of one snapshot.
 pub(super) struct Client<'a> {
@@ -76,6 +79,30 @@ impl<'a> Client<'a> {
             && self
                 .all(&UNREADABLE)
                 .any(|sample| sample.label("source") == Some(source))
+    }
+
+    /// Whether every target of a filesystem without a connection is listed.
+    pub(super) fn is_complete(&self, fs: &str) -> bool {
+        let mut unreadable = self
+            .all(&TARGETS_STATE)
+            .filter(|s| s.label("fs") == Some(fs) && s.label("state") == Some("unreadable"));
+        let named = self.all(&TARGET_STATE).filter(|s| s.label("fs") == Some(fs));
+        unreadable.all(|sample| sample.as_f64() == 0.0) && named.count() < NAMED
+    }
+
+    /// Whether a reading after `since` (since boot) shows that a target (`scratch-OST0001`) has a connection, or that its
+    /// filesystem is not mounted.
+    pub(super) fn is_connected(&self, target: &str, since: Duration) -> bool {
+        let parts = target.rsplit_once('-');
+        let Some((fs, _)) = parts.filter(|(_, index)| index.starts_with("OST") || index.starts_with("MDT"))
+        else {
+            return false;
+        };
+        let is_down = || self.all(&TARGET_STATE).any(|s| s.label("target") == Some(target));
+        match (self.filesystems.get(fs), self.network) {
+            (Some(at), _) => *at > since && self.is_complete(fs) && !is_down(),
+            (None, at) => self.is_unmounted(fs) && at.is_some_and(|at| at > since),
+        }
     }
 
     /// Whether a filesystem is no longer mounted: it is not listed and has no series, though the collector works.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use collectors::lustre::metrics::{SERVER_TARGETS, TARGET_STATE, TARGETS_STATE};
+use collectors::lustre::metrics::{SERVER_TARGETS, TARGET_STATE};
 use collectors::{Subject, SubjectKind};
 
 use super::lustre::Client;
@@ -35,8 +35,6 @@ static PACE: Pace = Pace {
     good: 3,
     hold: Duration::from_secs(30),
 };
-/// The collector names at most this many.
-const NAMED: usize = 64;
 /// The most targets that the evidence of a server lists.
 const LISTED: usize = 8;
 
@@ -92,7 +90,7 @@ fn conditions<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
     }
     let listed: BTreeSet<String> = judged.iter().map(|one| one.key.clone()).collect();
     let over = judge.bad.iter().filter(|key| !listed.contains(*key));
-    judged.extend(over.filter_map(|key| is_over(key, &client, &targets)));
+    judged.extend(over.filter_map(|key| is_over(key, &client)));
     judged
 }
 
@@ -144,20 +142,15 @@ fn target_down<'a>(target: &Target<'a>, reading: Reading) -> Judged<'a> {
 }
 
 /// A bad condition that this reading does not show.
-fn is_over<'a>(key: &str, client: &Client<'a>, targets: &[Target<'a>]) -> Option<Judged<'a>> {
+fn is_over<'a>(key: &str, client: &Client<'a>) -> Option<Judged<'a>> {
     let device = device_of(CHECK.id, key);
     // `<server> <fs>`, or `<fs>-OST0003`
     let fs = match key.strip_prefix(CHECK.id)?.trim_start().split_once(' ') {
         Some((_, fs)) => fs,
         None => device.rsplit_once('-')?.0,
     };
-    let mut unreadable = client
-        .all(&TARGETS_STATE)
-        .filter(|s| s.label("fs") == Some(fs) && s.label("state") == Some("unreadable"));
-    let is_whole = unreadable.all(|sample| sample.as_f64() == 0.0);
-    let is_cut = targets.iter().filter(|target| target.fs == fs).count() >= NAMED;
     let (reading, at) = match (client.filesystems.get(fs), client.network) {
-        (Some(at), _) if is_whole && !is_cut => (Reading::Good, *at),
+        (Some(at), _) if client.is_complete(fs) => (Reading::Good, *at),
         (Some(at), _) => (Reading::Unknown, *at),
         (None, Some(at)) if client.is_unmounted(fs) => (Reading::Good, at),
         (None, _) => return None,

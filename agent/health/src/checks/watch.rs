@@ -92,6 +92,8 @@ pub struct Forget<'a> {
     pub device: &'a str,
     /// The subject of the incident.
     pub subject: &'a Subject,
+    /// The conditions of the incident: check and key.
+    pub conditions: &'a [(String, String)],
     /// The person declared it repaired; otherwise they only put the node back into service.
     pub repaired: bool,
 }

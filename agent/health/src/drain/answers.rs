@@ -40,7 +40,7 @@ impl Drain {
                 );
             }
             Outcome::Done(node) => {
-                self.guard.clone_from(&node.guard);
+                self.read_guard(node.guard.as_ref(), now);
                 self.stands(node, now);
                 self.written = Some(now.wall);
                 self.unsaved = true;

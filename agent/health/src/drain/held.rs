@@ -1,6 +1,8 @@
 //! A drain that the node's state allows, and the cluster's limit or a person does not.
 
-use model::scheduler::{Held, HeldBy};
+use std::time::Duration;
+
+use model::scheduler::{Guard, Held, HeldBy};
 
 use super::super::Now;
 use super::{Drain, Facts, State, Want};
@@ -20,7 +22,7 @@ impl Drain {
     /// The parent holds the drain: the next try comes after a time that grows.
     pub(super) fn is_held(&mut self, held: &Held, now: Now) {
         self.held = Some(held.by);
-        self.guard.clone_from(&held.guard);
+        self.read_guard(held.guard.as_ref(), now);
         let tried = self.incident.clone().map(|incident| (incident, self.is_device));
         if let Some(tried) = tried.filter(|tried| !self.tried.contains(tried) && self.tried.len() < MOST) {
             self.tried.push(tried);
@@ -28,6 +30,12 @@ impl Drain {
         self.timing.retry_after_hold(now.boottime);
         self.look_for_maintenance(held.by);
         self.to(State::Held, held.why.as_str(), now);
+    }
+
+    /// The cluster's limit was read.
+    pub(super) fn read_guard(&mut self, guard: Option<&Guard>, now: Now) {
+        self.guard = guard.cloned();
+        self.guard_ends = guard.map_or(Duration::ZERO, |guard| now.boottime.saturating_add(guard.window));
     }
 
     /// An incident that was not tried yet may have other slots: it does not wait for the time of the others.

@@ -208,6 +208,7 @@ impl Engine {
             let forget = Forget {
                 device: device_of(of, key),
                 subject: &known.subject,
+                conditions: &known.conditions,
                 repaired,
             };
             let checks = &mut self.checks;
@@ -238,6 +239,7 @@ impl Engine {
             let forget = Forget {
                 device: "",
                 subject: &known.subject,
+                conditions: &known.conditions,
                 repaired,
             };
             let own = self.checks.each().filter(|(check, _)| check.id == of);

@@ -28,8 +28,8 @@ pub enum Ends {
     Reboot,
     /// A line of [`Meaning::AllClear`], or a reboot.
     Line,
-    /// The same, or an answer of each NFS mount of the server. The kernel writes that line for the program that waited: none
-    /// follows if it was killed.
+    /// The same, or an answer: each NFS mount of the server, or the Lustre target is connected. The kernel writes NFS's line for the
+    /// program that waited, none if it was killed, and Lustre limits its lines per place in the code, not per target.
     Answer,
     /// No further line for this many hours with the log readable, an all-clear line, or a reboot.
     Quiet(u64),

@@ -71,7 +71,7 @@ pub(super) static ROWS: &[Row] = &[
         id: "lustre-lost",
         what: "the connection to a Lustre target was lost",
         about: Server,
-        meaning: fault(Ends::Line),
+        meaning: fault(Ends::Answer),
         forms: &[lustre("<>: Connection to * was lost; in progress operations ")],
         ..ROW
     },

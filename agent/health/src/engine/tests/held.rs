@@ -182,3 +182,18 @@ fn a_drain_is_wanted_since_its_first_attempt() {
     assert_eq!(sim.drain_state(), "drained");
     assert!(since(&sim) > first, "the time of the drain itself");
 }
+
+#[test]
+fn the_limit_that_was_read_is_shown_until_its_slots_have_ended() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.slot = Some("nodewarden-gpu-xid79-0".to_owned());
+    sim.xid(119);
+    assert_eq!(sim.drain_state(), "drained");
+    sim.pass(590);
+    assert!(sim.engine.view().drain.guard.is_some());
+    sim.pass(30);
+    assert!(sim.engine.view().drain.guard.is_none());
+    let mut sim = held_by(HeldBy::Guard);
+    sim.pass(1800);
+    assert!(sim.engine.view().drain.guard.is_some(), "it is read at each try");
+}

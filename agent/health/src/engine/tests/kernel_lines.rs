@@ -6,16 +6,16 @@ use collectors::{Subject, SubjectKind};
 
 use super::maintenance::drains_1_min_after_the_end;
 use super::sim::*;
-use crate::Mode;
 use crate::checks::check;
 use crate::verdict::Health;
+use crate::{Mode, OrderVerb};
 use slurm::state::Flag;
 
 const HOUR: u64 = 3600;
 const OOM: &str = "the node has no memory left";
 const CRASH: &str = "the kernel crashed and runs on";
 
-fn line(id: &str, name: &str) -> EventBody {
+pub(super) fn line(id: &str, name: &str) -> EventBody {
     let subject = match name {
         "" => Subject::node(),
         name => Subject::new(row(id).unwrap().about, name),
@@ -134,7 +134,7 @@ fn a_server_that_is_back_ends_it_for_that_server() {
 /// As a client of Lustre with a bad port: lost and restored within a second, every few minutes.
 #[test]
 fn what_comes_and_goes_between_readings_is_one_incident_until_an_hour_without() {
-    let target = "scratch-OST003a-osc-ffff8803";
+    let target = "scratch-OST003a";
     let mut sim = node();
     for _ in 0..10 {
         sim.event(line("lustre-lost", target));
@@ -162,7 +162,7 @@ fn what_comes_and_goes_between_readings_is_one_incident_until_an_hour_without() 
 /// The next loss of a connection that came and went may last.
 #[test]
 fn what_came_back_before_a_reading_and_is_lost_again_stays() {
-    let target = "scratch-OST003a-osc-ffff8803";
+    let target = "scratch-OST003a";
     let mut sim = node();
     sim.event(line("lustre-lost", target));
     sim.event(line("lustre-restored", target));
@@ -185,6 +185,60 @@ fn what_is_over_before_a_reading_never_drains() {
     sim.event(line("mce-storm", ""));
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 1, "the check may drain");
+}
+
+#[test]
+fn a_later_line_that_a_reading_shows_ends_with_its_own_line() {
+    let mut sim = draining("machine-check");
+    sim.event(line("mce-storm", ""));
+    sim.event(line("mce-storm-over", ""));
+    sim.pass(1800);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.event(line("mce-storm", ""));
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 1);
+    sim.event(line("mce-storm-over", ""));
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["very many corrected machine checks cleared"]);
+}
+
+/// The driver names the GPU of the end and not of the fault.
+#[test]
+fn faults_of_no_device_that_come_and_go_are_over_an_hour_later() {
+    let mut sim = node();
+    for _ in 0..3 {
+        sim.event(line("amdgpu-node-ring-timeout", ""));
+        sim.event(line("amdgpu-reset-done", "0000:c3:00.0"));
+        sim.pass(60);
+    }
+    assert_eq!(sim.engine.view().incidents[0].findings[0].count, 3);
+    sim.pass(HOUR + 120);
+    assert!(sim.incidents()[0].ends_with("cleared"), "{:?}", sim.incidents());
+    // Two faults, of which one is over.
+    sim.event(line("amdgpu-node-ring-timeout", ""));
+    sim.event(line("amdgpu-node-ring-timeout", ""));
+    sim.event(line("amdgpu-reset-done", "0000:c3:00.0"));
+    sim.pass(5 * HOUR);
+    let open = sim.incidents().iter().filter(|one| one.ends_with("open")).count();
+    assert_eq!(open, 1, "{:?}", sim.incidents());
+}
+
+#[test]
+fn clear_of_one_incident_of_a_disk_leaves_the_fault_of_another() {
+    let mut sim = draining("disk-error");
+    sim.event(line("disk-io", "sda"));
+    sim.pass(60);
+    let first = sim.engine.view().incidents[0].id.clone();
+    sim.admin_insists();
+    sim.event(line("disk-offline", "sda"));
+    sim.pass(60);
+    assert!(sim.slurm.is_drained());
+    sim.order(OrderVerb::Clear, &first).unwrap();
+    sim.pass(600);
+    let mut incidents = sim.incidents();
+    incidents.sort();
+    assert_eq!(incidents, ["a disk was given up open", "an I/O error cleared"]);
+    assert!(sim.slurm.is_drained());
 }
 
 #[test]

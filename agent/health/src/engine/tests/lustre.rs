@@ -6,6 +6,7 @@ use collectors::lustre::metrics::{
 use collectors::{Block, Subject, SubjectKind};
 
 use super::host::LustreSeries;
+use super::kernel_lines::line;
 use super::sim::*;
 use crate::Mode;
 
@@ -65,6 +66,39 @@ fn a_target_without_a_connection_for_2_minutes_is_found_and_cleared_when_it_is_b
     show(&mut sim, scratch(&[], 0));
     sim.pass(90);
     assert_eq!(sim.incidents(), ["no connection cleared"]);
+}
+
+/// The kernel limits its lines per place in the code: the line of the return may be missing.
+#[test]
+fn a_target_that_the_log_calls_lost_is_back_once_a_reading_shows_its_connection() {
+    let lost = "the connection to a Lustre target was lost";
+    for is_unmounted in [false, true] {
+        let mut sim = node(scratch(&[("scratch-OST0001", "DISCONN", A)], 2));
+        sim.event(line("lustre-lost", "scratch-OST0001"));
+        sim.pass(90);
+        assert_eq!(sim.incidents(), [format!("{lost} open")]);
+        sim.host.lustre = vec![scratch(&[], 0), network(1)];
+        if is_unmounted {
+            sim.host.lustre.remove(0);
+        }
+        sim.pass(150);
+        assert_eq!(sim.incidents(), [format!("{lost} cleared")]);
+    }
+    // Another target, states that cannot be read, and a target of a management server.
+    let other = scratch(&[("scratch-OST0001", "DISCONN", A)], 2);
+    let mut unread = scratch(&[], 0);
+    unread[1].2 = 1;
+    for (target, series) in [
+        ("scratch-OST0001", other),
+        ("scratch-OST0001", unread),
+        ("MGC10.2.0.40@o2ib", scratch(&[], 0)),
+    ] {
+        let mut sim = node(series);
+        sim.event(line("lustre-lost", target));
+        sim.pass(3600);
+        let open = format!("{lost} open");
+        assert!(sim.incidents().contains(&open), "{target}: {:?}", sim.incidents());
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! slurmctld with one node, and the parent in front of it.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use model::scheduler::{Action, Guard, Held, HeldBy, LookError, NodeReason, NodeState, Outcome, Permission};
 use slurm::describe;
@@ -271,5 +272,6 @@ fn guard(slot: Option<String>) -> Guard {
         standing: None,
         most: 5,
         differs: false,
+        window: Duration::from_secs(600),
     }
 }
