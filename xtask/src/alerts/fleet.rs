@@ -2,6 +2,16 @@
 
 use super::{Alert, Case, Expected, FurtherCase, Group, Runbook, Severity};
 
+/// Whether the driver slows down the GPU of each of these nodes because of heat.
+macro_rules! heat {
+    ($($value:literal of $($node:literal)+);+) => {
+        &[$($((
+            concat!("gpu_clock_event_active{cluster=\"c\",instance=\"n", $node, "\",gpu=\"a\",reason=\"sw_thermal\"}"),
+            $value,
+        )),+),+]
+    };
+}
+
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-fleet",
     about: "What only all nodes together show.",
@@ -372,31 +382,22 @@ or
             alert: "GpuHeatOnManyNodes",
             about: "the driver keeps all GPUs below their limit.",
             case: Case {
-                input: &[
-                    (
-                        r#"gpu_clock_event_active{cluster="c",instance="n1",gpu="a",reason="sw_thermal"}"#,
-                        "1x30",
-                    ),
-                    (
-                        r#"gpu_clock_event_active{cluster="c",instance="n2",gpu="b",reason="sw_thermal"}"#,
-                        "1x30",
-                    ),
-                    (
-                        r#"gpu_clock_event_active{cluster="c",instance="n3",gpu="c",reason="sw_thermal"}"#,
-                        "1x30",
-                    ),
-                    (
-                        r#"gpu_clock_event_active{cluster="c",instance="n4",gpu="d",reason="sw_thermal"}"#,
-                        "1x30",
-                    ),
-                    (
-                        r#"gpu_clock_event_active{cluster="c",instance="n5",gpu="e",reason="sw_thermal"}"#,
-                        "1x30",
-                    ),
-                ],
+                input: heat!("1x30" of 1 2 3 4 5; "0x30" of 6 7 8 9),
                 at: "15m",
             },
             expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "GpuHeatOnManyNodes",
+            about: "the driver keeps the GPUs of a fifth of the nodes below their limit.",
+            case: Case {
+                input: heat!(
+                    "1x30" of 1 2 3 4 5;
+                    "0x30" of 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25
+                ),
+                at: "15m",
+            },
+            expected: Expected::Firing(0),
         },
         FurtherCase {
             alert: "NodewardenManyMissing",
