@@ -93,6 +93,9 @@ fn mlx4(text: &str) -> Option<FirmwareFault> {
 fn bnxt(text: &str) -> Option<FirmwareFault> {
     if text.starts_with("Error (timeout: ") || text.starts_with("Resp cmpl intr err msg: ") {
         Some(FirmwareFault::CommandTimeout)
+    } else if text.starts_with("QPLIB: cmdq[") && text.contains(" timedout (") {
+        // Before Linux 6.5. No later command is sent.
+        Some(FirmwareFault::CommandTimeout)
     } else if text.starts_with("QPLIB: ") && text.contains(": FW STALL Detected. ") {
         // bnxt_re prints under the name of the Ethernet driver.
         Some(FirmwareFault::Unresponsive)
@@ -242,6 +245,11 @@ mod tests {
                 "bnxt_en 0000:c1:00.0: QPLIB: bnxt_re_is_fw_stalled: FW STALL Detected. cmdq[0x4b6]=0x1 waited (2001 > 2000) msec active 1",
                 "0000:c1:00.0",
                 FirmwareFault::Unresponsive,
+            ),
+            (
+                "bnxt_en 0000:19:00.0: QPLIB: cmdq[0x41d]=0x3 timedout (20000)msec",
+                "0000:19:00.0",
+                FirmwareFault::CommandTimeout,
             ),
             (
                 "ice 0000:31:00.0: Firmware recovery mode detected. Limiting functionality. Refer to the Intel(R) Ethernet Adapters and Devices User Guide for details on firmware recovery mode.",

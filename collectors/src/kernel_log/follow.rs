@@ -15,6 +15,7 @@ use super::grammar::{self, LogLine};
 use super::lines;
 use super::lost::Parts;
 use super::record::KmsgRecord;
+use super::sections::Sections;
 use super::text::unescape;
 use crate::event::Closed;
 use crate::sys::kmsg::KmsgRead;
@@ -62,6 +63,7 @@ pub(super) struct Follow<'a> {
     out: &'a Events,
     fold: Fold,
     parts: Parts,
+    sections: Sections,
     /// The last line of the table, and its time stamp.
     last_line: Option<(lines::Read, u64)>,
     ready: Vec<Event>,
@@ -101,6 +103,7 @@ impl<'a> Follow<'a> {
             out,
             fold: Fold::default(),
             parts: Parts::default(),
+            sections: Sections::default(),
             last_line: None,
             ready: Vec::new(),
             stored,
@@ -180,6 +183,7 @@ impl<'a> Follow<'a> {
         self.old = true;
         self.gap = false;
         self.parts = Parts::default();
+        self.sections = Sections::default();
         self.out.emit(event)
     }
 
@@ -199,7 +203,11 @@ impl<'a> Follow<'a> {
         let line = grammar::parse(&text, record.whole, record.pci().as_ref(), record.at_us);
         let forged = record.facility != 0 && !self.start.accept_user;
         // Skipped records still count as parts of a message that ends after the cursor.
-        let line = if forged { line } else { self.parts.join(line) };
+        let line = if forged {
+            line
+        } else {
+            self.sections.join(self.parts.join(line), &text)
+        };
         if self.stored.is_some_and(|stored| record.seq <= stored) {
             return Ok(());
         }
@@ -264,6 +272,7 @@ impl<'a> Follow<'a> {
         }
         // The other half of a message may have been overwritten.
         self.parts = Parts::default();
+        self.sections = Sections::default();
         LogCounts::add(&self.counts.lost, lost.unwrap_or(0));
         // The loss takes the number of the last lost record, which no other event can have.
         let Some(seq) = record.seq.checked_sub(1) else {

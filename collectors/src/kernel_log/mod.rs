@@ -17,6 +17,7 @@ mod process;
 mod record;
 #[cfg(test)]
 mod script;
+mod sections;
 mod settings;
 #[cfg(test)]
 mod strings_tests;

@@ -161,7 +161,13 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Person),
         forms: &[
             at("md/raid*:<>: Disk failure on "),
+            // These have no colon before the name of the array.
+            at("md/raid0<>: Disk failure on "),
+            at("md/linear<>: Disk failure on "),
+            // The same, Linux 5.4 to 6.4.
+            at("md: <>: * array has a missing/failed member"),
             at("md/raid*:<>: active with % out of % "),
+            at("md/raid*:<>: not enough operational "),
             at("md: kicking non-fresh <> from array!"),
         ],
         when: lacks_a_disk,

@@ -75,6 +75,8 @@ pub(super) static ROWS: &[Row] = &[
             at("XFS (<>): Metadata CRC error detected at "),
             at("XFS (<>): metadata I/O error"),
             at("XFS (<>): log mount/recovery failed"),
+            at("XFS (<>): Internal error "),
+            at("XFS (<>): Corruption detected. Unmount and run xfs_repair"),
             at("XFS (<>): *writeback error on "),
             // Of iomap, which writes for XFS since Linux 5.5.
             at("<>: writeback error on inode %, offset "),
@@ -107,6 +109,9 @@ pub(super) static ROWS: &[Row] = &[
             at("BTRFS error (device <>*): *checksum verify failed"),
             at("BTRFS warning (device <>*): csum failed root "),
             at("BTRFS error (device <>*): parent transid verify failed"),
+            at("BTRFS critical (device <>*): corrupt "),
+            at("BTRFS error (device <>*): bad tree block start"),
+            at("BTRFS error (device <>*): *read time tree block corruption detected"),
         ],
         ..ROW
     },

@@ -324,6 +324,14 @@ pub(super) static ROWS: &[Row] = &[
         ],
         ..ROW
     },
+    // The driver's files are there, and no program can use the GPU.
+    Row {
+        id: "amdgpu-node-not-added",
+        what: "a GPU was not added to KFD; the driver does not say which",
+        meaning: fault(Ends::Reboot),
+        forms: &[at("kfd kfd: *device * NOT added due to errors")],
+        ..ROW
+    },
     Row {
         id: "amdgpu-firmware",
         what: "the firmware of a GPU does not answer",
@@ -410,7 +418,8 @@ pub(super) static ROWS: &[Row] = &[
         what: "a GPU's system processor does not answer",
         forms: &[
             at("NVRM: *_kgspIsHeartbeatTimedOut: Heartbeat timed out"),
-            at("NVRM: *_kgspLogRpcTimeout: "),
+            // Of `_kgspLogXid119()`, `_kgspLogRpcTimeout()` and `_kgspLogGspTimeout()`, by driver.
+            at("NVRM: *GSP Timeout "),
         ],
         ..ROW
     },

@@ -5,6 +5,9 @@ use super::form::{Form, at};
 use super::{Ends, Meaning, ROW, Row};
 use crate::SubjectKind::MemoryController;
 
+/// The row of an uncorrected record of the firmware.
+pub(super) const GHES_UNCORRECTED: &str = "ghes-uncorrected";
+
 const fn fault(ends: Ends) -> Meaning {
     Meaning::Fault {
         check: "machine-check",
@@ -153,9 +156,10 @@ pub(super) static ROWS: &[Row] = &[
         ],
         ..ROW
     },
+    // An event only once its first section follows, see `sections`.
     Row {
-        id: "ghes-uncorrected",
-        what: "the firmware reports an uncorrected error",
+        id: GHES_UNCORRECTED,
+        what: "the firmware reports an uncorrected error of a processor or of memory",
         meaning: fault(Ends::Reboot),
         forms: &[
             at("{%}[Hardware Error]: event severity: recoverable"),

@@ -168,6 +168,11 @@ pub(super) struct Read {
     pub(super) form: usize,
 }
 
+/// Whether it becomes an event by a later line, see [`super::sections`].
+pub(super) fn is_of_sections(read: &Read) -> bool {
+    read.row.id == machine::GHES_UNCORRECTED
+}
+
 /// Finds a message in the table. `device`: the address that the record's dictionary names. `at_us`: its time since boot, in
 /// microseconds.
 pub(super) fn read(text: &str, device: Option<&PciAddress>, at_us: u64) -> Option<Read> {

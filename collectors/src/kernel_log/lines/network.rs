@@ -100,7 +100,11 @@ pub(super) static ROWS: &[Row] = &[
         what: "an RDMA device was not started by its driver",
         about: RdmaDevice,
         meaning: fault(Ends::Reboot),
-        forms: &[at("infiniband <>: Couldn't create per-port data")],
+        forms: &[
+            at("infiniband <>: Couldn't create per-port data"),
+            // No management agent: the port is active, and no program connects (drivers/infiniband/core/mad.c).
+            at("infiniband <>: Couldn't open port "),
+        ],
         ..ROW
     },
     Row {
@@ -145,6 +149,19 @@ pub(super) static ROWS: &[Row] = &[
         ],
         // Known to come without a fault.
         not: &["latency 10 msecs"],
+        ..ROW
+    },
+    // Once after 10 s and every 10 s from then on. While it lasts, no container starts or ends.
+    Row {
+        id: "interface-held",
+        what: "a removed network interface is still in use",
+        forms: &[at("unregister_netdevice: waiting for * to become free. ")],
+        ..ROW
+    },
+    Row {
+        id: "neighbor-table-full",
+        what: "the table of neighbors is full: packets to further nodes are dropped",
+        forms: &[at("neighbour: *: neighbor table overflow!")],
         ..ROW
     },
     Row {

@@ -26,6 +26,8 @@ const NON_FATAL: &[Form] = &[
     pci("Uncorrected (Non-Fatal) error message received from <>"),
     pci("Uncorrectable (Non-Fatal) error received: <>"),
     pci("Uncorrectable (Non-Fatal) error message received from <>"),
+    // The firmware has handled it, and reports it through GHES. The kernel prints this line for no corrected one.
+    pci("aer_uncor_severity: "),
 ];
 const FATAL: &[Form] = &[
     pci("PCIe Bus Error: severity=Uncorrected (Fatal)"),
@@ -68,6 +70,16 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Reboot),
         // The result. A single driver's vote against it ("can't recover") may still end in success.
         forms: &[pci("device recovery failed"), pci("Device recovery failed")],
+        ..ROW
+    },
+    Row {
+        id: "device-not-ready",
+        what: "a device did not come back after a reset",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[pci("not ready *ms after *; giving up")],
+        // A guest resets it.
+        not: &["vfio-pci "],
         ..ROW
     },
     Row {

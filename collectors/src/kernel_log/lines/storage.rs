@@ -62,9 +62,18 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Quiet(6)),
         forms: &[
             at("NFS: *Lock reclaim failed"),
-            at("NFS: state manager* failed on NFSv4 server <> with error "),
+            at("NFS: state manager: reclaim * failed on NFSv4 server <> with error "),
             at("NFS: nfs4_reclaim_open_state: unhandled error"),
         ],
+        ..ROW
+    },
+    // Such as a Kerberos key of the node that has expired. The client tries again.
+    Row {
+        id: "nfs-not-renewed",
+        what: "an NFSv4 client could not renew its state with a server",
+        about: Server,
+        meaning: fault(Ends::Quiet(6)),
+        forms: &[at("NFS: state manager* failed on NFSv4 server <> with error ")],
         ..ROW
     },
     Row {

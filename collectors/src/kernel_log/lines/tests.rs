@@ -92,7 +92,6 @@ fn every_row_has_an_id_of_its_own_and_a_sample_or_a_form_that_only_one_version_p
         [
             "cgroup-pids",
             "cpu-offline",
-            "nvidia-gsp-timeout",
             "nvidia-inband",
             "nvidia-in-use"
         ]
