@@ -389,11 +389,11 @@ or
         },
         FurtherCase {
             alert: "GpuHeatOnManyNodes",
-            about: "the driver keeps the GPUs of a fifth of the nodes below their limit.",
+            about: "the driver keeps the GPUs of less than a fifth of the nodes below their limit.",
             case: Case {
                 input: heat!(
                     "1x30" of 1 2 3 4 5;
-                    "0x30" of 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25
+                    "0x30" of 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
                 ),
                 at: "15m",
             },

@@ -277,8 +277,56 @@ unless on (cluster, instance)
                 at: "25h",
             }),
         },
+        Alert {
+            name: "NodeMemoryErrors",
+            // A range of a day would read all its samples. Counters begin at 0 with each boot.
+            expr: "max by (cluster, instance, controller) (
+  host_edac_corrected_errors_total - (
+    (host_edac_corrected_errors_total offset 1d) <= host_edac_corrected_errors_total
+    or host_edac_corrected_errors_total * 0
+  )
+) > 100",
+            lasts: "15m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }}: {{ $value }} corrected memory errors of controller {{ $labels.controller }}",
+            description: "The memory controller {{ $labels.controller }} of {{ $labels.instance }} has corrected {{ $value }} errors within a day, or since it booted: a DIMM wears out. No data was lost.",
+            act: "`grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_ce_count` on the node counts by DIMM, and `dimm_label` beside it names the slot. Replace the DIMM at the next maintenance. With thousands an hour, drain the node: handling them slows its jobs down.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[(
+                    r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc0"}"#,
+                    "7000+1x1600",
+                )],
+                at: "25h",
+            },
+            silent: Some(Case {
+                input: &[
+                    (
+                        r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc0"}"#,
+                        "7000x1500 7050x100",
+                    ),
+                    (
+                        r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc1"}"#,
+                        "7000x1500 0x20 90x80",
+                    ),
+                ],
+                at: "26h",
+            }),
+        },
     ],
     further: &[
+        FurtherCase {
+            alert: "NodeMemoryErrors",
+            about: "a node that has booted within the day.",
+            case: Case {
+                input: &[(
+                    r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc0"}"#,
+                    "7000x1500 0+10x100",
+                )],
+                at: "26h",
+            },
+            expected: Expected::Firing(1),
+        },
         FurtherCase {
             alert: "NodewardenFaultDrains",
             about: "the runbook of a check.",
