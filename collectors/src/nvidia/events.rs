@@ -15,6 +15,9 @@ use crate::{BootId, Cursor, Error, Event, EventBody, Events, PciAddress, Watcher
 /// Duration of one wait, which is also how often an idle node wakes for it. A thread inside the driver cannot be
 /// interrupted, so the end of the worker waits for it too.
 const WAIT_MS: u32 = 5000;
+/// A library that returns sooner without an event has not waited.
+const BRIEF: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_secs(1);
 /// The first wait after a failure, doubled each time.
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 /// The longest wait.
@@ -195,19 +198,28 @@ impl DriverEvents {
                 thread::sleep(Duration::from_millis(WAIT_MS.into()));
                 continue;
             }
+            let began = Instant::now();
             let event = match self.inventory.enter() {
                 Some(_inside) if self.inventory.session() == registered.session => {
                     library.wait(&registered.set, WAIT_MS)?
                 }
                 _ => return Ok(End::Rescanned),
             };
-            let Some(event) = event else { continue };
-            let identity = registered.gpus.iter().find(|(handle, _)| *handle == event.device);
-            let Some((_, identity)) = identity else {
-                tracing::debug!(?event, "an event of a GPU that is not registered");
-                continue;
-            };
-            let Some((text, body)) = body(&event, &identity.gpu, &identity.pci) else {
+            let identity = event
+                .as_ref()
+                .and_then(|event| registered.gpus.iter().find(|(handle, _)| *handle == event.device));
+            let said = event
+                .as_ref()
+                .zip(identity)
+                .and_then(|(event, (_, identity))| body(event, &identity.gpu, &identity.pci));
+            let Some((text, body)) = said else {
+                if event.is_some() {
+                    tracing::debug!(?event, "an event that was not requested, or of another GPU");
+                }
+                // Some libraries do not wait.
+                if began.elapsed() < BRIEF {
+                    thread::sleep(PAUSE);
+                }
                 continue;
             };
             if let EventBody::Driver {

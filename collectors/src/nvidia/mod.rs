@@ -72,7 +72,9 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
     let opened = if library.is_open() { Ok(()) } else { library.init() };
     match opened {
         Ok(()) => {}
-        Err(Code::DRIVER_NOT_LOADED) if !named && kernel.bound().is_some_and(|gpus| gpus.is_empty()) => {
+        Err(Code::DRIVER_NOT_LOADED | Code::GPU_NOT_FOUND)
+            if !named && kernel.bound().is_some_and(|gpus| gpus.is_empty()) =>
+        {
             return Ok(None);
         }
         Err(code) => return Err(init_error(code, kernel.lacks_device_files())),
@@ -107,6 +109,9 @@ fn driver_error(code: Code) -> Error {
             "the library was updated and the kernel module was not: reboot, or unload and load the module"
         }
         Code::DRIVER_NOT_LOADED => "load the kernel module nvidia",
+        Code::GPU_NOT_FOUND => {
+            "the kernel log says why the driver could not start them (NVRM: RmInitAdapter failed)"
+        }
         Code::NO_PERMISSION | Code::OPERATING_SYSTEM => {
             "let the user nodewarden-nvidia open /dev/nvidiactl and /dev/nvidia*"
         }

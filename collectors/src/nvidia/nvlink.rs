@@ -21,7 +21,7 @@ use kinds::{Answer, LinkValue, kinds};
 use totals::{LinkTotal, totals};
 
 /// Maximum number of links.
-const MOST: u32 = 36;
+const MOST: u32 = 72;
 
 /// The field with the number of links.
 const LINK_COUNT: u32 = 91;
@@ -243,8 +243,8 @@ impl Links {
             }
             _ => None,
         };
-        // 2 is sleep: the link wakes up automatically.
-        state.filter(|s| *s <= 2).map(|s| s != 0)
+        // 2 is sleep: the link wakes up automatically. 3 is a trained link that carries nothing (R615).
+        state.filter(|s| *s <= 3).map(|s| matches!(s, 1 | 2))
     }
 }
 

@@ -32,7 +32,7 @@ pub static CHECK: Check = Check {
 pub static ERRORS: Check = Check {
     id: "gpu-nvlink-errors",
     subject: SubjectKind::Gpu,
-    fires_when: "3 times in 1 h, one NVLink error count grows between two readings: replay, recovery, recovery_failed or link_integrity by 1; crc_flit or crc_data by 1,500.",
+    fires_when: "3 times in 1 h, one NVLink error count grows between two readings. By 1: replay, recovery, recovery_attempted, recovery_failed, link_integrity. By 1,500: crc, crc_flit, crc_data.",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "No such growth for 1 h, confirmed by 3 consecutive readings, at least 60 s.",
     ignored_when: "",
@@ -149,11 +149,15 @@ macro_rules! kind {
     };
 }
 
-static LEAPS: [Bursts; 6] = [
+static LEAPS: [Bursts; 8] = [
     kind!("replay", 1),
     kind!("recovery", 1),
+    // Blackwell has neither of those two.
+    kind!("recovery_attempted", 1),
     kind!("recovery_failed", 1),
     kind!("link_integrity", 1),
     kind!("crc_flit", 1500),
     kind!("crc_data", 1500),
+    // In place of those two since Hopper.
+    kind!("crc", 1500),
 ];

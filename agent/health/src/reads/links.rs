@@ -88,6 +88,12 @@ fn product<'g>(gpu: &'g Gpu<'_>) -> Option<&'g str> {
     gpu.one(&m::INFO)?.label("name")
 }
 
+/// The number of at least three GPUs that all agree.
+fn agreed(mut counts: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+    let (seen, first) = (counts.clone().count(), counts.next()?);
+    (seen >= 3 && counts.all(|count| count == first)).then_some(first)
+}
+
 /// Notes the links of each GPU. Returns whether a highest number changed.
 pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bool {
     let counts: Vec<Option<(u64, u64)>> = gpus.iter().map(count).collect();
@@ -105,13 +111,12 @@ pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bo
             .enumerate()
             .filter(|(other, _)| *other != at && is_alike(*other));
         let peers = others
-            .filter_map(|(_, count)| *count)
-            .filter(|(_, all)| *all > 0 || wanted > 0);
-        let peers: Vec<u64> = peers.map(|(up, _)| up).collect();
-        let common = peers.first().copied().filter(|first| {
-            // Peers count only if all agree.
-            peers.len() >= 3 && peers.iter().all(|p| p == first)
-        });
+            .filter_map(|(other, count)| Some((other, (*count)?)))
+            .filter(|(_, (_, all))| *all > 0 || wanted > 0);
+        let peers: Vec<(bool, u64)> = peers
+            .map(|(other, (up, _))| (products.get(other) == products.get(at), up))
+            .collect();
+        let common = agreed(peers.iter().map(|(_, up)| *up));
         let best = known.links.get(&place).copied().unwrap_or(0).max(up);
         let usual = best.max(common.unwrap_or(0));
         // A board without links, unless it had some, its peers have, or the site expects some.
@@ -119,7 +124,13 @@ pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bo
             continue;
         }
         changed |= known.links.raise(place, up);
-        let usual = if all > 0 { usual.min(all) } else { usual };
+        // A board with fewer links in the place of another, unless those of its product have more.
+        let of_product = agreed(peers.iter().filter(|(is_same, _)| *is_same).map(|(_, up)| *up));
+        let usual = if all > 0 {
+            usual.min(all).max(of_product.unwrap_or(0))
+        } else {
+            usual
+        };
         gpu.links = Some(Links {
             up,
             usual: usual.max(wanted),

@@ -23,6 +23,18 @@ fn a_driver_that_is_not_loaded_is_an_error_where_somebody_named_its_library() {
     assert_eq!(refused(&node).0, "no_driver");
 }
 
+#[test]
+fn a_driver_that_can_use_no_gpu_says_so() {
+    let node = Node::of("h100");
+    node.driver.refuse_init(Code::GPU_NOT_FOUND.0).unwrap();
+    let (reason, text) = refused(&node);
+    assert_eq!(reason, "no_gpus");
+    assert!(
+        text.contains("RmInitAdapter") && text.contains("code 28"),
+        "{text}"
+    );
+}
+
 /// The module was loaded at boot, and no program of root has used a GPU yet: whatever code the library returns, it is not a
 /// fault of the driver.
 #[test]

@@ -101,16 +101,41 @@ fn drivers_without_a_recovery_action_have_flags_of_a_reset() {
 #[test]
 fn a_link_that_is_down_is_counted_and_named() {
     let text = fs::read_to_string(scenario("h100")).unwrap();
-    let text = text.replace(
-        "[gpu.nvlink.each]",
-        "[gpu.nvlink.link.5]\nstate = 0\n\n[gpu.nvlink.each]",
-    );
-    let mut node = Node::with(&text);
-    let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
-    assert_eq!(get(&seen, &metrics::NVLINK_LINKS, &[&gpu(0)]), Some(18.0));
-    assert_eq!(get(&seen, &metrics::NVLINK_LINKS_UP, &[&gpu(0)]), Some(17.0));
-    assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "5"]), Some(0.0));
-    assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "6"]), Some(1.0));
+    // 3: trained, and without traffic.
+    for (state, up_links, up_link) in [
+        (0, Some(17.0), Some(0.0)),
+        (3, Some(17.0), Some(0.0)),
+        (4, None, None),
+    ] {
+        let link = format!("[gpu.nvlink.link.5]\nstate = {state}\n\n[gpu.nvlink.each]");
+        let mut node = Node::with(&text.replace("[gpu.nvlink.each]", &link));
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        assert_eq!(get(&seen, &metrics::NVLINK_LINKS, &[&gpu(0)]), Some(18.0));
+        assert_eq!(get(&seen, &metrics::NVLINK_LINKS_UP, &[&gpu(0)]), up_links);
+        assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "5"]), up_link);
+        assert_eq!(get(&seen, &metrics::NVLINK_LINK_UP, &[&gpu(0), "6"]), Some(1.0));
+    }
+}
+
+/// As libraries that export each function and refuse those that the driver lacks.
+#[test]
+fn an_older_function_answers_where_the_newer_one_is_refused() {
+    let newer = [
+        "nvmlDeviceGetMemoryInfo_v2",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+    ];
+    for refused in [Code::FUNCTION_NOT_FOUND, Code::ARGUMENT_VERSION_MISMATCH] {
+        let mut node = Node::of("h100");
+        for call in newer {
+            node.driver.break_call(0, call, Fault::Code(refused.0)).unwrap();
+        }
+        let seen = node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+        assert!(get(&seen, &m::MEMORY_USED, &[&gpu(0), ""]).is_some());
+        assert_eq!(get(&seen, &m::MEMORY_RESERVED, &[&gpu(0), ""]), None);
+        assert!(get(&seen, &m::CLOCK_EVENT, &[&gpu(0), "hw_thermal"]).is_some());
+        assert!(get(&seen, &m::PROCESSES, &[&gpu(0)]).is_some());
+    }
 }
 
 #[test]

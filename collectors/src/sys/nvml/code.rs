@@ -45,6 +45,8 @@ impl Code {
     pub const DEPRECATED: Self = Self(26);
     /// The GPU is not ready yet.
     pub const NOT_READY: Self = Self(27);
+    /// No supported GPU was found at the start of the library (R545).
+    pub const GPU_NOT_FOUND: Self = Self(28);
 
     /// Success, or the code.
     pub(super) const fn of(answer: nvmlReturn_t) -> Result<(), Self> {
@@ -70,6 +72,11 @@ impl Code {
                 | Self::DEPRECATED
                 | Self::NO_PERMISSION
         )
+    }
+
+    /// This version of the driver lacks the function, or this version of its structure: an older one may be there.
+    pub const fn is_too_new(self) -> bool {
+        matches!(self, Self::FUNCTION_NOT_FOUND | Self::ARGUMENT_VERSION_MISMATCH)
     }
 
     /// The driver must be reopened.
@@ -105,6 +112,7 @@ impl Code {
             Self::TIMEOUT => "timeout",
             Self::NOT_SUPPORTED | Self::NOT_FOUND => "refused",
             Self::IN_USE | Self::NOT_READY => "busy",
+            Self::GPU_NOT_FOUND => "no_gpus",
             _ => "unknown",
         }
     }
@@ -126,6 +134,7 @@ impl std::fmt::Display for Code {
             Self::GPU_IS_LOST => "the GPU is lost",
             Self::RESET_REQUIRED => "the GPU must be reset",
             Self::OPERATING_SYSTEM => "the operating system blocks the GPU",
+            Self::GPU_NOT_FOUND => "the driver has no GPU that it can use",
             Self::LIB_RM_VERSION_MISMATCH => "library and kernel module are of different versions",
             _ => "",
         };
@@ -144,7 +153,8 @@ mod tests {
     #[test]
     fn a_code_is_no_answer_where_its_reason_says_nothing_of_the_gpu() {
         for code in (1..40).chain([998, 999]).map(Code) {
-            let is_none = ["unknown", "timeout", "no_permission", "no_driver"].contains(&code.reason());
+            let is_none =
+                ["unknown", "timeout", "no_permission", "no_driver", "no_gpus"].contains(&code.reason());
             assert_eq!(code.is_no_answer(), is_none, "{code}");
         }
     }

@@ -250,7 +250,10 @@ impl Library {
             used: 0,
         };
         // SAFETY: as declared in nvml.h; the structure names its version and size.
-        let m = one(start, |memory| unsafe { call(device.0, memory) })?;
+        let m = match one(start, |memory| unsafe { call(device.0, memory) }) {
+            Err(code) if code.is_too_new() => return self.memory_before_r510(device),
+            answer => answer?,
+        };
         Ok(Memory {
             total: m.total,
             reserved: Some(m.reserved),
@@ -370,10 +373,17 @@ impl Library {
     /// # Errors
     /// The library's return code.
     pub fn clock_event_reasons(&self, device: Handle) -> Result<u64, Code> {
-        let call = function(self.raw.nvmlDeviceGetCurrentClocksEventReasons.as_ref())
-            .or_else(|_| function(self.raw.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref()))?;
-        // SAFETY: as declared in nvml.h; the pointer is valid for the call.
-        one(0, |value| unsafe { call(device.0, value) })
+        let newer = function(self.raw.nvmlDeviceGetCurrentClocksEventReasons.as_ref())
+            // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+            .and_then(|call| one(0, |value| unsafe { call(device.0, value) }));
+        match newer {
+            Err(code) if code.is_too_new() => {
+                let call = function(self.raw.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref())?;
+                // SAFETY: as declared in nvml.h; the pointer is valid for the call.
+                one(0, |value| unsafe { call(device.0, value) })
+            }
+            answer => answer,
+        }
     }
 
     /// Lowest and highest power limit, in milliwatts.

@@ -71,17 +71,23 @@ impl Library {
                 },
                 |e| process(e.pid, e.usedGpuMemory, (e.gpuInstanceId, e.computeInstanceId)),
             ),
-            newest => list(
-                device,
-                newest.or(older)?,
-                Entry {
-                    pid: 0,
-                    usedGpuMemory: u64::MAX,
-                    gpuInstanceId: u32::MAX,
-                    computeInstanceId: u32::MAX,
-                },
-                |e| process(e.pid, e.usedGpuMemory, (e.gpuInstanceId, e.computeInstanceId)),
-            ),
+            newest => {
+                let list = |call| {
+                    let empty = Entry {
+                        pid: 0,
+                        usedGpuMemory: u64::MAX,
+                        gpuInstanceId: u32::MAX,
+                        computeInstanceId: u32::MAX,
+                    };
+                    list(device, call, empty, |e| {
+                        process(e.pid, e.usedGpuMemory, (e.gpuInstanceId, e.computeInstanceId))
+                    })
+                };
+                match newest.and_then(list) {
+                    Err(code) if code.is_too_new() => list(older?),
+                    listed => listed,
+                }
+            }
         }
     }
 

@@ -480,7 +480,7 @@ fn a_fault_in_the_second_after_a_verdict_is_not_ended_by_it() {
 
 #[test]
 fn corrected_errors_and_replays_are_found_in_bursts_only() {
-    let burst: [(Counted, &str); 4] = [
+    let burst: [(Counted, &str); 6] = [
         (
             |count| vec![(&n::NVLINK_ERRORS, vec!["recovery"], count)],
             "many NVLink errors: recovery",
@@ -488,6 +488,14 @@ fn corrected_errors_and_replays_are_found_in_bursts_only() {
         (
             |count| vec![(&n::NVLINK_ERRORS, vec!["crc_flit"], count * 1500)],
             "many NVLink errors: crc_flit",
+        ),
+        (
+            |count| vec![(&n::NVLINK_ERRORS, vec!["recovery_attempted"], count)],
+            "many NVLink errors: recovery_attempted",
+        ),
+        (
+            |count| vec![(&n::NVLINK_ERRORS, vec!["crc"], count * 1500)],
+            "many NVLink errors: crc",
         ),
         (
             |count| ecc("corrected", count * 1000),

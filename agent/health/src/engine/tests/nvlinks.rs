@@ -323,24 +323,29 @@ fn parts_whose_links_lead_nowhere_miss_none() {
     assert!(sim.incidents().is_empty());
 }
 
-/// GPUs with 18 links, all up, and one on which the driver counts none.
-fn one_without(product: &'static str) -> Vec<Driven> {
+/// GPUs with 18 links, and one on which the driver counts fewer. All are up.
+fn one_with(links: u64, product: &'static str) -> Vec<Driven> {
     let mut gpus = linked(&[18; 5]);
     for (at, gpu) in gpus.iter_mut().enumerate() {
         let name = if at == 0 { product } else { "H100" };
         let labels = vec!["nvidia", name, "", "", "", "", "", "", "580", "hopper"];
         gpu.series.push((&m::INFO, labels, 1));
     }
-    gpus[0].series[1].2 = 0;
-    gpus[0].series[2].2 = 0;
+    gpus[0].series[1].2 = links;
+    gpus[0].series[2].2 = links;
     gpus
 }
 
 #[test]
-fn a_gpu_without_any_link_is_missed_by_peers_of_its_product() {
-    for (product, expected) in [("H100", &["0 of 18 NVLinks up open"][..]), ("L4", &[])] {
+fn a_gpu_with_fewer_links_is_missed_by_peers_of_its_product() {
+    for (links, product, expected) in [
+        (0, "H100", &["0 of 18 NVLinks up open"][..]),
+        (17, "H100", &["17 of 18 NVLinks up open"]),
+        (0, "L4", &[]),
+        (12, "A100", &[]),
+    ] {
         let mut sim = Sim::new(Mode::Drain);
-        sim.host.driven = one_without(product);
+        sim.host.driven = one_with(links, product);
         sim.pass(900);
         assert_eq!(sim.incidents(), expected, "{product}");
         // A peer is not read: no repair.
