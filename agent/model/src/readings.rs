@@ -50,11 +50,21 @@ pub struct DeviceState {
 pub struct Late {
     /// Its start, as time since boot.
     pub since: Duration,
+    /// When its worker reported it last, as time since boot.
+    pub heard: Duration,
     /// The state and wait channel of its thread.
     pub task: Option<Task>,
 }
 
+/// A worker reports its late readings every 5 s.
+const REPORTED: Duration = Duration::from_secs(20);
+
 impl Late {
+    /// Whether its worker still reports it. One that is stopped says nothing of its threads.
+    pub fn is_reported(&self, at: Duration) -> bool {
+        at.saturating_sub(self.heard) <= REPORTED
+    }
+
     /// `, state D in wait_for_completion, read /sys/...`: the known part of what the thread waits for.
     pub fn waits(&self) -> String {
         let Some(task) = &self.task else {
@@ -142,6 +152,14 @@ impl CollectorState {
             Cadence::Every(period) => period * 2,
         };
         cadence + self.spec.deadline
+    }
+
+    /// The greatest age of a device's last reading while its worker reads.
+    pub fn read_within(&self) -> Duration {
+        match self.spec.cadence {
+            Cadence::OnDemand { .. } => self.max_age(),
+            Cadence::Every(period) => period + self.spec.deadline,
+        }
     }
 
     /// Whether the source is open, its watcher runs, and every device's last reading is good and not past its deadline.

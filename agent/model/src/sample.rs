@@ -146,6 +146,7 @@ pub fn late(name: &str) -> DeviceState {
     let mut state = device(name, |b| b.u64(&LEVEL, &[name], 1));
     state.late = Some(Late {
         since: AT - Duration::from_secs(10),
+        heard: AT,
         task: Some(Task {
             tid: 1,
             name: "r:test".to_owned(),

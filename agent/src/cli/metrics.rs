@@ -230,6 +230,7 @@ fn read(spec: &'static Spec, env: &Env, settings: &Settings) -> (CollectorState,
             is_partial: false,
             late: Some(Late {
                 since: now.saturating_sub(busy.since.elapsed()),
+                heard: now,
                 task: task::read(busy.tid),
             }),
         })

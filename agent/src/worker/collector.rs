@@ -183,10 +183,16 @@ impl CollectorTask {
         let opened = FromWorker::Opened(self.parts.number, Ok(Some(subjects)));
         self.parts.out.send(&opened);
         state.told = None;
-        if let Some(watcher) = watcher {
-            watch::start(self, watcher);
+        match watcher.map_or(Ok(()), |watcher| watch::start(self, watcher)) {
+            Ok(()) => state.phase = SourcePhase::Open(runner),
+            Err(e) => {
+                let why = Failure {
+                    reason: "thread".to_owned(),
+                    text: format!("cannot start a thread: {e}"),
+                };
+                self.not_open(state, Some(why), BACKOFF_MAX);
+            }
         }
-        state.phase = SourcePhase::Open(runner);
     }
 
     fn not_open(&self, state: &mut TaskState, why: Option<Failure>, wait: Duration) {

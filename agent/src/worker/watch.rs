@@ -40,31 +40,27 @@ impl Progress {
 }
 
 /// Starts a collector's watcher.
-pub(super) fn start(task: &Arc<CollectorTask>, watcher: Box<dyn Watcher>) {
+///
+/// # Errors
+/// When no thread can be started.
+pub(super) fn start(task: &Arc<CollectorTask>, watcher: Box<dyn Watcher>) -> std::io::Result<()> {
     let progress = Arc::new(Progress {
         cursor: Mutex::new(task.parts.cursor.clone()),
         failing: AtomicBool::new(false),
     });
     let (to, events) = sync_channel(EVENTS_WAITING);
-    let (watches, watched) = (Arc::clone(task), Arc::clone(&progress));
-    let carries = Arc::clone(task);
-    let threads = thread::Builder::new()
+    let (watches, carries) = (Arc::clone(task), Arc::clone(task));
+    // It ends where the other one does not start.
+    thread::Builder::new()
+        .name(thread_name("e", task.parts.spec))
+        .spawn({
+            let progress = Arc::clone(&progress);
+            move || carry(&carries, &events, &progress)
+        })?;
+    thread::Builder::new()
         .name(thread_name("w", task.parts.spec))
-        .spawn(move || watch(&watches, watcher, &watched, &to))
-        .and_then(|_| {
-            thread::Builder::new()
-                .name(thread_name("e", task.parts.spec))
-                .spawn(move || carry(&carries, &events, &progress))
-        });
-    if let Err(e) = threads {
-        let why = Failure {
-            reason: "thread".to_owned(),
-            text: e.to_string(),
-        };
-        task.parts
-            .out
-            .send(&FromWorker::Watching(task.parts.number, Err(why)));
-    }
+        .spawn(move || watch(&watches, watcher, &progress, &to))?;
+    Ok(())
 }
 
 fn watch(

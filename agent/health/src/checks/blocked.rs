@@ -145,6 +145,7 @@ impl Blocked {
         let key = key(rule.id, collector.spec.name, &subject);
         let domain = collector.spec.domain;
         let task = late
+            .filter(|l| l.is_reported(judge.snapshot.at))
             .and_then(|l| l.task.clone())
             .filter(|t| (rule.is_blocked)(domain, t));
         // A thread that is awake or elsewhere makes progress.

@@ -93,7 +93,7 @@ impl Blocked {
             .chain(of_jobs.filter_map(|d| d.late.as_ref()));
         let late = all.min_by_key(|late| late.since);
         let reading = match (late, &collector.presence) {
-            (Some(late), _) if age(judge, late) >= LONG => Reading::Bad,
+            (Some(late), _) if is_long(judge, late) => Reading::Bad,
             // A source that failed has answered.
             (None, Presence::Failed(reason, _)) if reason != "blocked" => Reading::Good,
             // A worker that has just started has not opened its source yet: unknown.
@@ -120,12 +120,17 @@ fn of_device<'a>(judge: &Judge<'a>, collector: &CollectorState, device: &DeviceS
     let has_answered = device.at > Duration::ZERO && at.saturating_sub(device.at) < LONG;
     let reading = match (excluded, late) {
         (Some(excluded), _) => excluded,
-        (None, Some(late)) if age(judge, late) >= LONG => Reading::Bad,
+        (None, Some(late)) if is_long(judge, late) => Reading::Bad,
         _ if has_answered => Reading::Good,
         _ => Reading::Unknown,
     };
     let evidence = evidence(judge, late);
     condition(judge, key, subject, reading, "reading does not return", evidence)
+}
+
+/// Whether a reading has not returned for long, as its worker still reports.
+fn is_long(judge: &Judge<'_>, late: &Late) -> bool {
+    late.is_reported(judge.snapshot.at) && age(judge, late) >= LONG
 }
 
 /// How long a reading has not returned.

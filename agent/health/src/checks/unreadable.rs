@@ -93,8 +93,10 @@ fn both<'a>(
     let is_good = collector.device_up(device, at) == Some(true) && device.late.is_none();
     let in_use = (rule.in_use)(judge, &device.subject);
     let fault = late(collector, device, rule, at).filter(|_| !has_fault(device, rule));
+    // The end of a worker, or its stop, says nothing of the device.
+    let is_read = device.late.is_some() || at.saturating_sub(device.at) <= collector.read_within();
     let fault = fault
-        .or_else(|| error(collector, device, rule))
+        .or_else(|| error(collector, device, rule).filter(|_| is_read))
         .filter(|_| in_use);
     let (drains, shown) = match fault {
         Some(fault) if fault.means == Meaning::Fault => (Some(fault), None),
@@ -121,7 +123,8 @@ fn has_fault(device: &DeviceState, rule: &Rule) -> bool {
 }
 
 fn late(collector: &CollectorState, device: &DeviceState, rule: &Rule, at: Duration) -> Option<Fault> {
-    let late = device.late.as_ref().filter(|late| is_asleep(late))?;
+    let late = device.late.as_ref();
+    let late = late.filter(|late| is_asleep(late) && late.is_reported(at))?;
     let since = at.saturating_sub(late.since).as_secs();
     let is_slow = device.took >= PATIENCE;
     (is_slow || !device.shown(at, collector.max_age())).then(|| Fault {

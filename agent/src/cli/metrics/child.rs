@@ -213,6 +213,7 @@ fn one(spec: &'static Spec, env: &Env, settings: &Settings, send: impl Fn(Event)
 fn blocked(spec: &'static Spec, since: Duration, tid: i32) -> CollectorState {
     let late = Late {
         since,
+        heard: boot::boottime(),
         task: task::read(tid),
     };
     let text = format!("no answer{}", late.waits());

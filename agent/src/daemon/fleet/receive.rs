@@ -380,6 +380,7 @@ impl Fleet {
             }
             let late = snapshot::Late {
                 since: Duration::from_nanos(since),
+                heard: collectors::sys::boot::boottime(),
                 task,
             };
             match part {

@@ -45,6 +45,33 @@ fn a_driver_is_blocked_after_minutes_asleep_in_one_place_and_not_while_it_is_mer
     assert_eq!(sim.incidents(), ["driver blocked cleared"]);
 }
 
+/// As of a worker that a signal has stopped, or that gets no processor.
+#[test]
+fn what_a_worker_reported_last_is_no_proof_once_it_reports_nothing() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    let since = sim.now.boottime;
+    sim.host.driven[0].late = Some(('D', "os_acquire_rwlock", since));
+    sim.pass(60);
+    sim.host.driven[0].heard = Some(sim.now.boottime);
+    sim.pass(1800);
+    assert!(!sim.says("driver blocked", false), "{:?}", sim.incidents());
+    assert!(
+        !sim.says("reading does not return", false),
+        "{:?}",
+        sim.incidents()
+    );
+    assert_eq!(sim.slurm.drains, 0);
+    sim.host.driven[0].heard = None;
+    sim.pass(120);
+    assert!(
+        sim.says("reading does not return", false),
+        "{:?}",
+        sim.incidents()
+    );
+    sim.pass(240);
+    assert!(sim.says("driver blocked", false), "{:?}", sim.incidents());
+}
+
 /// x86_64 before Linux 5.16: `wchan` of every thread is 0, and `syscall` shows the call.
 #[test]
 fn without_a_visible_wait_channel_a_call_on_the_drivers_device_is_the_proof() {

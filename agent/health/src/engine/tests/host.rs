@@ -121,6 +121,8 @@ pub(super) struct Driven {
     pub(super) slowdown_margin: Option<i32>,
     /// State and wait channel of a blocked thread, and since when.
     pub(super) late: Option<(char, &'static str, Duration)>,
+    /// When its worker reported that. `None`: just now.
+    pub(super) heard: Option<Duration>,
     /// Its system call.
     pub(super) call: &'static str,
     /// The word of an error beside its values.
@@ -164,6 +166,7 @@ fn driven(gpu: &Driven, at: Duration) -> DeviceState {
     fail(&mut state, gpu.error);
     state.late = gpu.late.map(|(state, wchan, since)| Late {
         since,
+        heard: gpu.heard.unwrap_or(at),
         task: Some(Task {
             tid: 7,
             state,
@@ -467,6 +470,7 @@ fn port(port: &Port, at: Duration) -> DeviceState {
     let mut device = device(Subject::new(SubjectKind::RdmaPort, name), &block, at);
     device.late = port.late.then_some(Late {
         since: port.late_since.unwrap_or(at),
+        heard: at,
         task: port.task.clone(),
     });
     fail(&mut device, port.error);
