@@ -19,12 +19,11 @@ pub(super) fn read(
         text("product_number"),
         text("vbios_version"),
     );
-    let minor = |name: String| Some(name.strip_prefix("renderD")?.to_owned());
     Identity {
         gpu: label(&unique, pci),
         pci: pci.to_owned(),
         index: index.to_string(),
-        minor: files.list("drm").into_iter().find_map(minor).unwrap_or_default(),
+        minor: minor(files).unwrap_or_default(),
         // Of others, the PCI device is what is known.
         name: if name.is_empty() { device } else { name },
         serial,
@@ -36,6 +35,13 @@ pub(super) fn read(
             .map(Partition::architecture)
             .unwrap_or_default(),
     }
+}
+
+/// The number of its render node, which the driver makes last: after the files of its identity (amdgpu_device.c,
+/// `amdgpu_device_init()`, then amdgpu_drv.c, `amdgpu_pci_probe()`).
+pub(super) fn minor(files: &GpuFiles) -> Option<String> {
+    let minor = |name: String| Some(name.strip_prefix("renderD")?.to_owned());
+    files.list("drm").into_iter().find_map(minor)
 }
 
 /// Compute GPUs and their virtual functions, by PCI device. Source: `data/amdgpu.ids` of libdrm, and pci.ids.

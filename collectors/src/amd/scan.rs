@@ -257,7 +257,12 @@ impl Devices for AmdDevices {
 
     fn changed(&mut self) -> bool {
         let has_moved = |(pci, gpu): (&String, &Known)| match gpu.place {
-            Place::Bound => gpu.is_unnamed && !GpuFiles::new(gpu.function.folder.clone()).refuses(ID),
+            Place::Bound => {
+                let files = || GpuFiles::new(gpu.function.folder.clone());
+                // It was listed while its driver still started it.
+                let is_started = gpu.identity.minor.is_empty() && identity::minor(&files()).is_some();
+                is_started || (gpu.is_unnamed && !files().refuses(ID))
+            }
             Place::Unbound => !self.is_there(pci) || self.is_driven(pci),
             Place::Lost => self.is_there(pci),
         };

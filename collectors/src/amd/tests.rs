@@ -410,6 +410,31 @@ fn a_gpu_whose_id_the_driver_refuses_during_a_reset_keeps_its_name_or_gets_it_af
     assert_eq!(names(&started)[0], GPU);
 }
 
+/// The driver has a link to the GPU and KFD a node before there are files of its identity.
+#[test]
+fn a_gpu_that_was_listed_while_its_driver_started_it_gets_its_name_afterwards() {
+    let mut node = Node::new("mi300x");
+    let link = node.path(&format!("/sys/bus/pci/drivers/amdgpu/{PCI}"));
+    let new = node.path("/new");
+    std::os::unix::fs::symlink("../../../../devices", &new).unwrap();
+    let late = ["unique_id", "serial_number", "drm"];
+    for file in late {
+        fs::rename(node.of_gpu(file), node.path(&format!("/{file}"))).unwrap();
+    }
+    fs::rename(&new, &link).unwrap();
+    node.scan();
+    let names = |node: &Node| -> Vec<_> { node.devices.iter().map(|d| d.subject().name.clone()).collect() };
+    assert_eq!(names(&node)[0], format!("pci:{PCI}"));
+    assert!(!node.source.devices.changed());
+    for file in late {
+        fs::rename(node.path(&format!("/{file}")), node.of_gpu(file)).unwrap();
+    }
+    assert!(node.source.devices.changed());
+    node.scan();
+    assert_eq!(names(&node)[0], GPU);
+    assert!(!node.source.devices.changed());
+}
+
 /// The unit of the table's own differs by part.
 #[test]
 fn an_apu_has_the_utilization_of_its_file() {

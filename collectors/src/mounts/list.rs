@@ -8,7 +8,7 @@ use super::metrics::{
     NFS_OPERATION_RETRANSMISSIONS, NFS_OPERATION_RTT, NFS_READ_BYTES, NFS_REQUESTS, NFS_RETRANSMISSIONS,
     NFS_RTT, NFS_TIMEOUTS, NFS_WRITE_BYTES, OMITTED, READ_ONLY,
 };
-use super::nfs::{self, NfsMount};
+use super::nfs::{self, NfsMount, Retransmissions};
 use super::table::{self, Filesystem};
 use crate::block::Value;
 use crate::sys::root;
@@ -67,6 +67,7 @@ pub(super) struct List {
     excluded: Arc<[String]>,
     /// How many filesystems have no probe because of the limit.
     above_limit: Arc<Mutex<u64>>,
+    retransmissions: Retransmissions,
 }
 
 impl List {
@@ -76,6 +77,7 @@ impl List {
             subject: Subject::node(),
             excluded: Arc::clone(excluded),
             above_limit: Arc::clone(above_limit),
+            retransmissions: Retransmissions::default(),
         }
     }
 }
@@ -110,6 +112,7 @@ impl Device for List {
         let name = |m: &NfsMount<'_>| (m.source.clone(), m.point.clone());
         // Of two mounts at one point the later one covers the other.
         let last: BTreeMap<(String, String), usize> = all.iter().map(name).zip(0..).collect();
+        self.retransmissions.begin();
         for (at, mount) in all.iter().enumerate() {
             // Bind mounts of one filesystem repeat its counters.
             let is_found = || {
@@ -118,19 +121,20 @@ impl Device for List {
                     .any(|f| f.point == mount.point && f.source == mount.source)
             };
             if last.get(&name(mount)) == Some(&at) && is_found() {
-                show(mount, out);
+                show(mount, &mut self.retransmissions, out);
             }
         }
         Ok(())
     }
 }
 
-fn show(mount: &NfsMount<'_>, out: &mut Block) {
+fn show(mount: &NfsMount<'_>, retransmissions: &mut Retransmissions, out: &mut Block) {
     let name = table::name(&mount.point);
     let labels = [name.as_str()];
     let all = mount.all();
     out.maybe_u64(&NFS_REQUESTS, &labels, all.map(|c| c.requests));
-    out.maybe_u64(&NFS_RETRANSMISSIONS, &labels, all.map(|c| c.retransmissions()));
+    let again = all.map(|c| retransmissions.of(mount, "", &c));
+    out.maybe_u64(&NFS_RETRANSMISSIONS, &labels, again);
     out.maybe_u64(&NFS_TIMEOUTS, &labels, all.map(|c| c.timeouts));
     out.maybe_u64(&NFS_ERRORS, &labels, all.and_then(|c| c.errors));
     out.push(&NFS_RTT, &labels, seconds(all.map(|c| c.response_ms)));
@@ -140,7 +144,8 @@ fn show(mount: &NfsMount<'_>, out: &mut Block) {
     for (operation, counts) in &mount.operations {
         let labels = [name.as_str(), *operation];
         out.u64(&NFS_OPERATION_REQUESTS, &labels, counts.requests);
-        out.u64(&NFS_OPERATION_RETRANSMISSIONS, &labels, counts.retransmissions());
+        let again = retransmissions.of(mount, operation, counts);
+        out.u64(&NFS_OPERATION_RETRANSMISSIONS, &labels, again);
         out.push(&NFS_OPERATION_RTT, &labels, seconds(Some(counts.response_ms)));
         out.push(
             &NFS_OPERATION_EXECUTION,

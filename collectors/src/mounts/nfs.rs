@@ -1,5 +1,7 @@
 //! The counters of NFS mounts in /proc/self/mountstats: what the client counts, without a question to a server.
 
+use std::collections::BTreeMap;
+
 use crate::mountinfo::unescaped;
 
 /// Counters of one operation, since the mount.
@@ -19,7 +21,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Transmissions beyond one for each request.
-    pub(super) fn retransmissions(&self) -> u64 {
+    fn retransmissions(&self) -> u64 {
         self.transmissions.saturating_sub(self.requests)
     }
 
@@ -30,6 +32,36 @@ impl Counts {
         self.response_ms = self.response_ms.saturating_add(other.response_ms);
         self.request_ms = self.request_ms.saturating_add(other.request_ms);
         self.errors = self.errors.zip(other.errors).map(|(a, b)| a.saturating_add(b));
+    }
+}
+
+/// The retransmissions that were shown. The kernel counts requests and transmissions together and does not read them so
+/// (net/sunrpc/stats.c, `rpc_clnt_show_stats()`): their difference may be one too large, and may not go back afterwards.
+#[derive(Debug, Default)]
+pub(super) struct Retransmissions {
+    /// By mount and operation, those above 0: counts, and the number shown.
+    shown: BTreeMap<(String, String, String), (Counts, u64)>,
+    before: BTreeMap<(String, String, String), (Counts, u64)>,
+}
+
+impl Retransmissions {
+    /// A reading begins: mounts that it does not have are forgotten.
+    pub(super) fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.shown);
+    }
+
+    /// The number to show for an operation of a mount; for all of them, `operation` is empty.
+    pub(super) fn of(&mut self, mount: &NfsMount<'_>, operation: &str, now: &Counts) -> u64 {
+        let key = (mount.source.clone(), mount.point.clone(), operation.to_owned());
+        let last = self
+            .before
+            .get(&key)
+            .filter(|(last, _)| now.requests >= last.requests && now.transmissions >= last.transmissions);
+        let shown = last.map_or(0, |(_, shown)| *shown).max(now.retransmissions());
+        if shown > 0 {
+            self.shown.insert(key, (*now, shown));
+        }
+        shown
     }
 }
 
@@ -188,6 +220,24 @@ device /dev/sda1 mounted on / with fstype ext4\n\
             (sum.response_ms, sum.request_ms, sum.errors),
             (950, 1060, Some(2))
         );
+    }
+
+    /// As READ is read between its two counters.
+    #[test]
+    fn a_difference_of_two_counters_does_not_go_back() {
+        let mut shown = Retransmissions::default();
+        let mut read = |requests: u64, transmissions: u64| {
+            let text = TEXT.replace("READ: 10 12", &format!("READ: {requests} {transmissions}"));
+            let all = mounts(&text);
+            shown.begin();
+            let sum = shown.of(&all[0], "", &all[0].all().unwrap());
+            (sum, shown.of(&all[0], "READ", &all[0].operations[0].1))
+        };
+        assert_eq!(read(100, 150), (50, 50));
+        assert_eq!(read(100, 151), (51, 51), "one request has ended between the two");
+        assert_eq!(read(101, 151), (51, 51));
+        assert_eq!(read(110, 162), (52, 52));
+        assert_eq!(read(10, 12), (2, 2), "it was mounted again");
     }
 
     #[test]

@@ -35,19 +35,27 @@ impl OneAway {
             return None;
         }
         let (to, answer) = sync_channel(1);
-        let is_away = Arc::clone(&self.is_away);
+        let away = Away(Arc::clone(&self.is_away));
         let asks = std::thread::Builder::new()
             .name("one-away".to_owned())
             .spawn(move || {
                 let answer = question();
-                is_away.store(false, Ordering::Release);
+                drop(away);
                 drop(to.send(answer));
             });
         if asks.is_err() {
-            self.is_away.store(false, Ordering::Release);
             return None;
         }
         answer.recv_timeout(patience).ok()
+    }
+}
+
+/// A question that is out, until its thread has answered, has panicked or could not be started.
+struct Away(Arc<AtomicBool>);
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -71,6 +79,9 @@ mod tests {
         assert_eq!(away, None);
         assert_eq!(asker.ask(|| -> u32 { unreachable!("one at a time") }), None);
         release.send(()).unwrap();
+        wait::until_true("it has returned", LONG, || !asker.is_away()).unwrap();
+        let broken = asker.ask(|| -> u32 { panic!("a test") });
+        assert_eq!(broken, None);
         wait::until_true("it has returned", LONG, || asker.ask(|| 3) == Some(3)).unwrap();
     }
 }
