@@ -81,6 +81,7 @@ fn heads(module: &str) -> Vec<String> {
             "BTRFS info (device sda1): ",
             "BTRFS warning (device sda1): ",
             "BTRFS error (device sda1): ",
+            "BTRFS critical (device sda1): ",
         ],
         "libata" => &["ata1.00: ", "ata1: "],
         "scsi_mod" | "sd_mod" | "ses" | "sg" => &["sd 0:0:0:0: ", "scsi 0:0:0:0: ", "sd 0:0:0:0: [sda] "],
