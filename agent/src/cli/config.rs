@@ -28,7 +28,7 @@ use sys::files;
 pub(super) enum ConfigCommand {
     /// Check the configuration as the daemon reads it; exit 1 with every error.
     Check {
-        /// Configuration file. Default: /etc/nodewarden/nodewarden.toml, if it exists.
+        /// Configuration file; `conf.d/*.toml` beside it are read too. Default: /etc/nodewarden/nodewarden.toml, if it exists.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Set one key to a TOML value; repeatable.

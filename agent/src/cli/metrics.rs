@@ -29,7 +29,7 @@ pub(super) struct MetricsArgs {
     /// Read /sys and /proc below this directory.
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
-    /// Configuration file; applies the settings of collectors.
+    /// Configuration file, with `conf.d/*.toml` beside it; applies the settings of collectors.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Set one key to a TOML value, for example `--set rdma.sysfs_only=true`; repeatable.

@@ -10,7 +10,7 @@ use crate::config::Listen;
 /// The arguments of `nodewarden run`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// Configuration file. Default: /etc/nodewarden/nodewarden.toml, if it exists.
+    /// Configuration file; `conf.d/*.toml` beside it are read too. Default: /etc/nodewarden/nodewarden.toml, if it exists.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Listen address, interface or network; overrides the configuration; repeatable.

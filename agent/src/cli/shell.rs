@@ -23,7 +23,7 @@ pub(super) struct CompletionsArgs {
 /// The arguments of `nodewarden man`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ManArgs {
-    /// Existing directory for the pages.
+    /// Directory for the pages; created if it is missing.
     dir: PathBuf,
 }
 

@@ -8,7 +8,7 @@ Made by `cargo xtask docs`; do not edit.
 
 nodewarden needs no configuration: it detects the hardware, and the default mode is observe.
 
-nodewarden reads `/etc/nodewarden/nodewarden.toml`, then `/etc/nodewarden/conf.d/*.toml` in order of name. Later values
+nodewarden reads `/etc/nodewarden/nodewarden.toml`, then `/etc/nodewarden/conf.d/*.toml` in order of name; with `--config FILE`, FILE and `conf.d/*.toml` beside it. Later values
 override earlier ones. An unknown key is an error with file and line. After a reload with an error, the last good
 configuration stays in force.
 

@@ -194,6 +194,11 @@ fn key(check: &str, row: &str, subject: &Subject) -> String {
     format!("{check} {} {row}", name(subject))
 }
 
+/// Whether a key of a check is that of a line: its reading is the line itself, which a person's clear takes away.
+pub(crate) fn is_line(check: &str, key: &str) -> bool {
+    of_key(check, key).is_some()
+}
+
 /// The line behind a key.
 fn of_key(check: &str, key: &str) -> Option<KernelLine> {
     let (name, id) = key.strip_prefix(check)?.strip_prefix(' ')?.split_once(' ')?;

@@ -2,6 +2,7 @@
 
 use super::{Engine, Status};
 use crate::book::Known;
+use crate::checks::kernel_lines;
 use crate::incident::Ack;
 use crate::{Order, OrderVerb};
 use model::scheduler::IncidentId;
@@ -52,7 +53,7 @@ impl Engine {
     fn still_bad<'k>(&self, known: &'k Known) -> Vec<&'k (String, String)> {
         let conditions = known.conditions.iter();
         conditions
-            .filter(|(_, key)| self.streaks.bad_at(key).is_some())
+            .filter(|(of, key)| self.streaks.bad_at(key).is_some() && !kernel_lines::is_line(of, key))
             .collect()
     }
 

@@ -9,12 +9,12 @@ use crate::pause::Pause;
 impl Engine {
     /// Begins a pause, or replaces the present one.
     pub(super) fn pause(&mut self, order: &Order, seconds: u64) -> String {
-        let length = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let time = i64::try_from(seconds).unwrap_or(i64::MAX);
         self.state.pause = Some(Pause {
             by: order.by.clone(),
             reason: order.reason.clone(),
             since: self.now.wall,
-            until: self.now.wall.saturating_add(length),
+            until: self.now.wall.saturating_add(time),
         });
         self.state.pauses = self.state.pauses.saturating_add(1);
         self.out.dirty = true;
@@ -23,8 +23,12 @@ impl Engine {
         } else {
             ""
         };
+        let length = match seconds {
+            long if long % 60 == 0 => format!("{} min", long / 60),
+            short => format!("{short} s"),
+        };
         format!(
-            "paused for {seconds} s: nodewarden neither drains nor lifts, except by `nodewarden clear`{sent}"
+            "paused for {length}: nodewarden neither drains nor lifts, except by `nodewarden clear`{sent}"
         )
     }
 

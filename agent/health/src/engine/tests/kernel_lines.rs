@@ -233,7 +233,8 @@ fn clear_of_one_incident_of_a_disk_leaves_the_fault_of_another() {
     sim.event(line("disk-offline", "sda"));
     sim.pass(60);
     assert!(sim.slurm.is_drained());
-    sim.order(OrderVerb::Clear, &first).unwrap();
+    let answer = sim.order(OrderVerb::Clear, &first).unwrap();
+    assert!(!answer.contains("Warning"), "only new lines count: {answer}");
     sim.pass(600);
     let mut incidents = sim.incidents();
     incidents.sort();
@@ -382,7 +383,7 @@ fn a_person_ends_what_nothing_else_ends() {
     sim.pass(120);
     assert_eq!(sim.incidents(), ["a RAID array lost a disk open"]);
     let id = sim.engine.view().incidents[0].id.clone();
-    sim.order(crate::OrderVerb::Clear, &id).unwrap();
+    sim.order(OrderVerb::Clear, &id).unwrap();
     sim.pass(120);
     assert_eq!(sim.incidents(), ["a RAID array lost a disk cleared"]);
 }
