@@ -135,9 +135,10 @@ fn a_record_waits_for_gres_conf_for_a_minute_and_is_then_reported_without_gpus()
     node.record("0000000000000002-8.toml", "job = 8\n");
     let common = Arc::clone(&node.spool.common);
     let held = common.positions.lock().unwrap();
+    let start = Instant::now();
     let at = |node: &mut Node, seconds: u64| {
         let mut jobs = Vec::new();
-        let now = Instant::now() + Duration::from_secs(seconds);
+        let now = start + Duration::from_secs(seconds);
         let done: Result<(), ()> = node.spool.take(now, |end| {
             jobs.push(end.record.job);
             Ok(())
