@@ -26,6 +26,30 @@ pub static BOOT_TIME: Metric = Metric {
     aliases: &[],
 };
 
+/// Synchronization of the system clock.
+pub static CLOCK_SYNCHRONIZED: Metric = Metric {
+    name: "host_clock_synchronized",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &[],
+    help: "Synchronization of the system clock as reported to the kernel: 1 synchronized, 0 not (TIME_ERROR), read at most every 10 seconds.",
+    tier: Tier::Core,
+    source: "clock_adjtime(2), result",
+    aliases: &[],
+};
+
+/// Maximum error of the system clock.
+pub static CLOCK_MAX_ERROR: Metric = Metric {
+    name: "host_clock_max_error_seconds",
+    kind: Kind::Gauge,
+    unit: Unit::Seconds,
+    labels: &[],
+    help: "Maximum error of the system clock in seconds: grows by 500 ppm until the next correction, to at most 16.",
+    tier: Tier::Core,
+    source: "clock_adjtime(2), maxerror",
+    aliases: &[],
+};
+
 /// Uncorrected errors (UE) of one memory controller, at any location.
 pub static EDAC_UNCORRECTED: Metric = Metric {
     name: "host_edac_uncorrected_errors_total",
@@ -416,6 +440,8 @@ pub static MOUNT_INFO: Metric = Metric {
 pub static METRICS: &[&Metric] = &[
     &BOOT_INFO,
     &BOOT_TIME,
+    &CLOCK_SYNCHRONIZED,
+    &CLOCK_MAX_ERROR,
     &KERNEL_INFO,
     &CPUS_ONLINE,
     &CPUS_PRESENT,

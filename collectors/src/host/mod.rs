@@ -1,4 +1,4 @@
-//! The host itself: its boot, kernel, processors, memory, modules and mounts, its memory controllers (EDAC), and what its
+//! The host itself: its boot, kernel, clock, processors, memory, modules and mounts, its memory controllers (EDAC), and what its
 //! PCI bus shows: GPUs, driver or not, and the links of GPUs and RDMA devices.
 
 mod attribute;
@@ -10,8 +10,8 @@ pub mod metrics;
 mod modules;
 pub mod mounts;
 mod pci;
-mod slow;
-mod system;
+pub(crate) mod slow;
+pub(crate) mod system;
 
 use std::time::Duration;
 

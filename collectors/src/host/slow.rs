@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 pub(super) const KEEP: Duration = Duration::from_secs(60);
 
 /// One fact and when it was read.
-pub(super) struct Slow<T> {
+pub(crate) struct Slow<T> {
     read: Option<(Instant, T)>,
     keep: Duration,
 }
@@ -17,12 +17,12 @@ impl<T> Slow<T> {
     }
 
     /// A fact that may be as old as that.
-    pub(super) const fn keeping(keep: Duration) -> Self {
+    pub(crate) const fn keeping(keep: Duration) -> Self {
         Self { read: None, keep }
     }
 
     /// The fact, read again where it is older than it may be or could not be read the last time.
-    pub(super) fn get(&mut self, now: Instant, read: impl FnOnce() -> Option<T>) -> Option<&T> {
+    pub(crate) fn get(&mut self, now: Instant, read: impl FnOnce() -> Option<T>) -> Option<&T> {
         let fresh = matches!(&self.read, Some((at, _)) if now.saturating_duration_since(*at) < self.keep);
         if !fresh {
             self.read = read().map(|value| (now, value));

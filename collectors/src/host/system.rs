@@ -1,4 +1,4 @@
-//! The kernel, the processors and the memory: what a node-health engineer compares with what was bought.
+//! The kernel and its clock, the processors and the memory: what a node-health engineer compares with what was bought.
 
 use std::path::Path;
 use std::time::Instant;
@@ -6,11 +6,12 @@ use std::time::Instant;
 use super::attribute::{self, OpenFile, OpenFiles};
 use super::link::KEEP;
 use super::metrics::{
-    CPUS_ONLINE, CPUS_PRESENT, KERNEL_INFO, MEMORY_AVAILABLE, MEMORY_CORRUPTED, MEMORY_TOTAL, OOM_KILLS,
+    CLOCK_MAX_ERROR, CLOCK_SYNCHRONIZED, CPUS_ONLINE, CPUS_PRESENT, KERNEL_INFO, MEMORY_AVAILABLE,
+    MEMORY_CORRUPTED, MEMORY_TOTAL, OOM_KILLS,
 };
 use super::slow::Slow;
-use crate::sys::root;
-use crate::{Block, Device, Env, Error, Subject, SubjectKind};
+use crate::sys::{clock, root};
+use crate::{Block, Device, Env, Error, Subject, SubjectKind, Value};
 
 /// Larger than any /proc/vmstat: some hundred lines.
 const MAX_TABLE: u64 = 64 * 1024;
@@ -27,6 +28,7 @@ pub(super) struct System {
     present: OpenFile,
     memory: OpenFile,
     release: Slow<String>,
+    clock: Slow<clock::Clock>,
     oom_kills: Slow<u64>,
 }
 
@@ -40,6 +42,7 @@ impl System {
             present: file("/sys/devices/system/cpu/present"),
             memory: file("/proc/meminfo"),
             release: Slow::new(),
+            clock: Slow::keeping(KEEP),
             oom_kills: Slow::keeping(KEEP),
         }
     }
@@ -58,6 +61,14 @@ impl Device for System {
         if let Some(release) = release {
             out.info(&KERNEL_INFO, &[release]);
         }
+        let clock = self.clock.get(now, || {
+            clock::read(env)
+                .inspect_err(|error| tracing::debug!(%error, "left out"))
+                .ok()?
+        });
+        out.maybe_u64(&CLOCK_SYNCHRONIZED, &[], clock.map(|c| c.is_synchronized.into()));
+        let seconds = clock.map(|c| c.max_error as f64 / 1e6);
+        out.push(&CLOCK_MAX_ERROR, &[], seconds.map_or(Value::Absent, Value::F64));
         for (metric, list) in [
             (&CPUS_ONLINE, &mut self.online),
             (&CPUS_PRESENT, &mut self.present),
@@ -101,7 +112,7 @@ fn kibibytes(table: &str, key: &str) -> Option<u64> {
 }
 
 /// How many processors a list like `0-63,128-191` names.
-pub(super) fn cpus(list: &str) -> Option<u64> {
+pub(crate) fn cpus(list: &str) -> Option<u64> {
     let mut count: u64 = 0;
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

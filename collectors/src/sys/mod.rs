@@ -7,6 +7,7 @@
 
 pub mod boot;
 pub(crate) mod bpf;
+pub(crate) mod clock;
 pub(crate) mod environ;
 pub(crate) mod ethtool;
 pub mod helper;

@@ -1,4 +1,4 @@
-//! Alerts about one node: its faults and its drain.
+//! Alerts about one node: its faults, its drain and its clock.
 
 use super::{Alert, Case, Expected, FurtherCase, Group, Runbook, Severity};
 
@@ -42,7 +42,7 @@ const COMMENT: &[(&str, &str)] = &[
 
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-nodes",
-    about: "Faults and drains of one node.",
+    about: "Faults, drains and the clock of one node.",
     records: &[],
     alerts: &[
         Alert {
@@ -311,6 +311,38 @@ unless on (cluster, instance)
                     ),
                 ],
                 at: "26h",
+            }),
+        },
+        Alert {
+            name: "NodeClockNotSynchronized",
+            expr: "max by (cluster, instance) (host_clock_synchronized) == 0
+and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
+            lasts: "10m",
+            severity: Severity::Ticket,
+            summary: "{{ $labels.instance }}: the clock is not synchronized",
+            description: "The kernel of {{ $labels.instance }} has had a clock without synchronization for 10 min. Munge credentials expire, Kerberos fails, and nodewarden cannot prove that Slurm's node is this machine.",
+            act: "`timedatectl` and `chronyc tracking` on the node show the service and its sources. On many nodes: look at the time servers. Silence it where another program sets the clock without reporting to the kernel, or a virtual machine has the clock of its host.",
+            runbook: Runbook::Own,
+            fires: Case {
+                input: &[
+                    (r#"host_clock_synchronized{cluster="c",instance="n1"}"#, "1 0x30"),
+                    (
+                        r#"host_clock_max_error_seconds{cluster="c",instance="n1"}"#,
+                        "0.01 16x30",
+                    ),
+                ],
+                at: "15m",
+            },
+            // chrony without rtcsync: the error is kept small, and the kernel's state stays as it is after a boot.
+            silent: Some(Case {
+                input: &[
+                    (r#"host_clock_synchronized{cluster="c",instance="n1"}"#, "0x30"),
+                    (
+                        r#"host_clock_max_error_seconds{cluster="c",instance="n1"}"#,
+                        "0.01x30",
+                    ),
+                ],
+                at: "15m",
             }),
         },
     ],

@@ -171,6 +171,10 @@ fn the_unit_leaves_the_capabilities_that_the_parent_keeps_and_every_one_of_a_wor
         assert_eq!(missing, None, "{}", domain.name);
     }
     assert_eq!(value(unit, "KillMode"), ["process"]);
+    // ProtectClock= would deny the host worker's call, which changes nothing without that capability.
+    assert!(value(unit, "SystemCallFilter").contains(&"clock_adjtime"));
+    assert_eq!(value(unit, "ProtectClock"), [""; 0]);
+    assert!(!bounding.contains(&"CAP_SYS_TIME"));
 }
 
 #[test]

@@ -97,12 +97,12 @@ const fn rule(call: &'static str, when: &'static [(u8, Test)]) -> Rule {
     Rule { call, when }
 }
 
-/// The filter of a process by its name in [`crate::processes`]. A worker without a row has that of `host`, the
-/// narrowest.
+/// The filter of a process by its name in [`crate::processes`]. A worker without a row has the narrowest.
 pub fn of(process: &str) -> &'static Policy {
     match process {
         "parent" => &PARENT,
         "daemon" => &DAEMON,
+        "host" => &HOST,
         "rdma" => &RDMA,
         "nvidia" => &NVIDIA,
         "slurm" => &SLURM,
@@ -110,7 +110,7 @@ pub fn of(process: &str) -> &'static Policy {
         "proc" | "debugfs" => &PROC,
         "mmpmon" => &MMPMON,
         "nvme" => &NVME,
-        _ => &HOST,
+        _ => &WORKER,
     }
 }
 
@@ -123,6 +123,7 @@ const TCGETS: u64 = 0x5401;
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 const SIOCETHTOOL: u64 = 0x8946;
+const CLOCK_REALTIME: u64 = 0;
 /// Commands to the controller itself, not to its disks.
 const NVME_IOCTL_ADMIN_CMD: u64 = 0xc048_4e41;
 const PR_SET_NAME: u64 = 15;
@@ -221,11 +222,24 @@ static DAEMON: Policy = Policy {
     modern: &[],
 };
 
-/// Of workers `host`, `kernel`, `amd`, `lustre`, `gpfs` and `mounts`.
-static HOST: Policy = Policy {
+/// Of workers `kernel`, `amd`, `lustre`, `gpfs` and `mounts`.
+static WORKER: Policy = Policy {
     kind: Kind::Only,
     groups: &[RUNTIME, READS, LINK],
     rules: &[RUNTIME_RULES, OPEN_TO_READ, LINK_RULES],
+    modern: &[],
+};
+
+/// It asks for the state of the clock. A change needs CAP_SYS_TIME, which no process has.
+static HOST: Policy = Policy {
+    kind: Kind::Only,
+    groups: &[RUNTIME, READS, LINK],
+    rules: &[
+        RUNTIME_RULES,
+        OPEN_TO_READ,
+        LINK_RULES,
+        &[rule("clock_adjtime", &[(0, Is(CLOCK_REALTIME))])],
+    ],
     modern: &[],
 };
 
@@ -327,7 +341,7 @@ const SYSTEM: &[&str] = &[
     "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "mount", "umount2", "pivot_root", "chroot",
     "setns", "unshare", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",
     "reboot", "swapon", "swapoff", "acct", "quotactl", "iopl", "ioperm", "modify_ldt", "settimeofday",
-    "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "add_key", "request_key",
+    "clock_settime", "adjtimex", "sethostname", "setdomainname", "add_key", "request_key",
     "keyctl", "perf_event_open", "userfaultfd", "fanotify_init", "fanotify_mark", "open_by_handle_at",
     "name_to_handle_at", "syslog", "vhangup", "lookup_dcookie", "move_pages", "migrate_pages", "vmsplice",
 ];
@@ -346,6 +360,8 @@ const SYSTEM_RULES: &[Rule] = &[
     rule("mknodat", &[(2, Bits(S_IFMT, S_IFBLK))]),
     rule("ioctl", &[(1, Is(TIOCSTI))]),
     rule("ioctl", &[(1, Is(TIOCLINUX))]),
+    // The worker `host` inherits it.
+    rule("clock_adjtime", &[(0, IsNot(CLOCK_REALTIME))]),
     rule(
         "bpf",
         &[
@@ -384,7 +400,7 @@ static PARENT: Policy = Policy {
 /// Processes, users, servers and shared memory: a reading of a GPU needs none.
 #[rustfmt::skip]
 const NVIDIA_DENIED: &[&str] = &[
-    "bpf", "execve", "execveat", "fork", "vfork", "tkill", "listen", "accept", "accept4", "setuid",
+    "bpf", "clock_adjtime", "execve", "execveat", "fork", "vfork", "tkill", "listen", "accept", "accept4", "setuid",
     "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid",
     "capset", "seccomp", "mknod", "mknodat", "inotify_init", "inotify_init1", "mq_open", "shmget", "msgget",
     "semget", "setrlimit",

@@ -247,6 +247,20 @@ fn files_are_written_by_the_daemon_alone_and_sockets_are_for_those_who_need_them
     assert_eq!(call("nvidia", "socket", &[1, stream]), ALLOW);
 }
 
+/// Without CAP_SYS_TIME the call changes nothing, and of a clock of a device it is denied.
+#[test]
+fn only_the_host_worker_asks_for_the_state_of_the_clock() {
+    for process in ALL {
+        let may = ["host", "parent"].contains(&process);
+        let expected = if may { ALLOW } else { DENY };
+        assert_eq!(call(process, "clock_adjtime", &[0]), expected, "{process}");
+        assert_eq!(call(process, "clock_adjtime", &[1]), DENY, "{process}");
+        for name in ["adjtimex", "clock_settime", "settimeofday"] {
+            assert_eq!(call(process, name, &[]), DENY, "{process} {name}");
+        }
+    }
+}
+
 /// All rules at once are far below the kernel's limit, and a call passes a short part of them.
 #[test]
 fn a_filter_is_short() {
