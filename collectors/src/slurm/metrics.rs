@@ -74,6 +74,15 @@ pub static JOB_CPU: Metric = of_job(
     "cpu.stat usage_usec (cgroup v2), cpuacct.usage (v1)",
 );
 
+/// Processors that its processes may use.
+pub static JOB_CPUS: Metric = of_job(
+    "slurm_job_cpus",
+    Kind::Gauge,
+    Unit::None,
+    "Logical CPUs that the processes of a job may use on this node (all of the node without ConstrainCores), read at most every 30 seconds.",
+    "cpuset.cpus.effective (cgroup v2), cpuset.effective_cpus (v1)",
+);
+
 /// Memory in use, including page cache.
 pub static JOB_MEMORY: Metric = of_job(
     "slurm_job_memory_bytes",
@@ -81,6 +90,15 @@ pub static JOB_MEMORY: Metric = of_job(
     Unit::Bytes,
     "Memory charged to the cgroup of a job on this node in bytes, including page cache.",
     "memory.current (cgroup v2), memory.usage_in_bytes (v1)",
+);
+
+/// Memory in use, without page cache.
+pub static JOB_MEMORY_ANONYMOUS: Metric = of_job(
+    "slurm_job_memory_anonymous_bytes",
+    Kind::Gauge,
+    Unit::Bytes,
+    "Anonymous memory of a job on this node in bytes, without page cache and shared memory, read at most every 30 seconds.",
+    "memory.stat, anon (cgroup v2), total_rss (v1)",
 );
 
 /// Peak memory.
@@ -237,7 +255,9 @@ pub static METRICS: &[&Metric] = &[
     &JOB_OWNER,
     &JOB_START,
     &JOB_CPU,
+    &JOB_CPUS,
     &JOB_MEMORY,
+    &JOB_MEMORY_ANONYMOUS,
     &JOB_MEMORY_PEAK,
     &JOB_MEMORY_LIMIT,
     &JOB_OOM_KILLS,

@@ -137,6 +137,68 @@ fn a_job_is_what_its_cgroup_says() {
 }
 
 #[test]
+fn processors_and_anonymous_memory_are_read_where_their_controllers_are_enabled() {
+    let values = |node: &Node| {
+        let lines = node.read("");
+        ["slurm_job_cpus", "slurm_job_memory_anonymous_bytes"]
+            .map(|metric| {
+                of(&lines, metric)
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .concat()
+    };
+    let node = Node::new();
+    let job = format!("{SCOPE}/job_7");
+    node.job(&job, 500);
+    assert_eq!(values(&node), [""; 0]);
+    node.cgroup(&format!("{job}/cpuset.cpus.effective"), "0-15,112-127\n");
+    node.cgroup(
+        &format!("{job}/memory.stat"),
+        "anon 1024\nfile 8192\ninactive_anon 4096\n",
+    );
+    let expected = [
+        "slurm_job_cpus 7 = 32",
+        "slurm_job_memory_anonymous_bytes 7 = 1024",
+    ];
+    assert_eq!(values(&node), expected);
+    for odd in ["\n", "0-\n", "x\n"] {
+        node.cgroup(&format!("{job}/cpuset.cpus.effective"), odd);
+        node.cgroup(&format!("{job}/memory.stat"), odd);
+        assert_eq!(values(&node), [""; 0], "{odd:?}");
+    }
+
+    let node = Node::new();
+    node.remove("sys/fs/cgroup/cgroup.controllers");
+    let job = "slurm_n0/uid_1000/job_7";
+    node.cgroup(&format!("freezer/{job}/step_0/cgroup.procs"), "500\n");
+    node.cgroup(&format!("cpuset/{job}/cpuset.cpus"), "\n");
+    node.cgroup(&format!("cpuset/{job}/cpuset.effective_cpus"), "0-31\n");
+    node.cgroup(
+        &format!("memory/{job}/memory.stat"),
+        "cache 0\nrss 0\ntotal_cache 8192\ntotal_rss 1024\n",
+    );
+    assert_eq!(values(&node), expected);
+}
+
+/// The kernel adds up counters of all processors for one of them.
+#[test]
+fn files_that_cost_more_are_read_seldom() {
+    let node = Node::new();
+    let job = format!("{SCOPE}/job_7");
+    node.job(&job, 500);
+    let mut devices = node.open("").scan().unwrap();
+    read(&mut devices[0]);
+    // Not before a job's values may be older.
+    node.cgroup(&format!("{job}/cpuset.cpus.effective"), "0-15\n");
+    node.cgroup(&format!("{job}/memory.stat"), "anon 1024\n");
+    let lines = read(&mut devices[0]);
+    assert_eq!(of(&lines, "slurm_job_cpus"), [""; 0]);
+    assert_eq!(of(&lines, "slurm_job_memory_anonymous_bytes"), [""; 0]);
+}
+
+#[test]
 fn disks_of_a_job_have_their_names_where_the_controller_counts_them() {
     let disks = |node: &Node| {
         let mut lines = node.read("");
