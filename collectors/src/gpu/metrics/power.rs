@@ -37,6 +37,8 @@ metrics! {
     POWER_INSTANT "gpu_power_instant_watts" Gauge Watts Detail GPU, "NVML_FI_DEV_POWER_INSTANT",
         [gauge("DCGM_FI_DEV_POWER_USAGE_INSTANT").same()]
         "Instantaneous board power draw of a GPU in watts.";
+    MODULE_POWER "gpu_module_power_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_AVERAGE with NVML_POWER_SCOPE_MODULE", []
+        "Power draw of the module that a GPU shares with a Grace processor, in watts, averaged over one second; each GPU of a module reports it.";
     POWER_LIMIT "gpu_power_limit_watts" Gauge Watts Core GPU, "NVML_FI_DEV_POWER_CURRENT_LIMIT, nvmlDeviceGetEnforcedPowerLimit; hwmon power1_cap",
         [gauge("DCGM_FI_DEV_ENFORCED_POWER_LIMIT").same()]
         "Enforced power limit of a GPU in watts, the lowest of all limits that were set.";

@@ -14,6 +14,8 @@ pub(in crate::nvidia) enum Scale {
     Per(f64),
     /// As it is. 0: boards without the sensor.
     Sensor,
+    /// Divide, likewise.
+    SensorPer(f64),
 }
 
 impl Scale {
@@ -24,8 +26,8 @@ impl Scale {
     pub(in crate::nvidia) fn of(self, number: u64) -> Value {
         match self {
             Self::Times(factor) => number.checked_mul(factor).map_or(Value::Absent, Value::U64),
-            Self::Per(divisor) => Value::F64(number as f64 / divisor),
-            Self::Sensor if number == 0 => Value::Absent,
+            Self::Sensor | Self::SensorPer(_) if number == 0 => Value::Absent,
+            Self::Per(divisor) | Self::SensorPer(divisor) => Value::F64(number as f64 / divisor),
             Self::Sensor => Value::U64(number),
         }
     }
@@ -103,6 +105,8 @@ fn whole(number: f64) -> Option<u64> {
 const MILLI: Scale = Scale::Per(1e3);
 const NANO: Scale = Scale::Per(1e9);
 const ONE: Scale = Scale::Times(1);
+/// NVML_POWER_SCOPE_MODULE: the GPU and its Grace processor. Other GPUs have no module.
+const MODULE: u32 = 1;
 
 const fn narrow(field: u32, metric: &'static Metric, labels: &'static [&'static str], scale: Scale) -> Row {
     Row {
@@ -209,6 +213,10 @@ pub(super) static ROWS: &[Row] = &[
     below(194, &m::TEMPERATURE_SLOWDOWN_MARGIN),
     or!(narrow(185, &m::POWER, &[], MILLI), "GetPowerUsage", power_usage),
     narrow(186, &m::POWER_INSTANT, &[], MILLI),
+    Row {
+        scope: MODULE,
+        ..narrow(185, &m::MODULE_POWER, &[], Scale::SensorPer(1e3))
+    },
     or!(
         narrow(190, &m::POWER_LIMIT, &[], MILLI),
         "GetEnforcedPowerLimit",
@@ -299,6 +307,13 @@ mod tests {
     #[test]
     fn no_field_of_a_single_lane_is_asked() {
         assert!(ROWS.iter().all(|row| row.field != 183));
+    }
+
+    #[test]
+    fn a_module_that_draws_nothing_was_not_measured() {
+        let scale = Scale::SensorPer(1e3);
+        assert_eq!(scale.of(0), Value::Absent);
+        assert_eq!(scale.of(642_310), Value::F64(642.31));
     }
 
     #[test]

@@ -127,10 +127,25 @@ fn rules<'a>(view: &'a View, field: &Field) -> impl Iterator<Item = &'a Rule> {
     })
 }
 
+/// NVML_POWER_SCOPE_GPU and NVML_POWER_SCOPE_MODULE.
+const GPU_SCOPE: c_uint = 0;
+const MODULE_SCOPE: c_uint = 1;
+
+/// Whether nvml.h has these scopes for it: power, its limits and energy.
+fn is_power(field: &Field) -> bool {
+    (185..=192).contains(&field.id)
+}
+
 /// The value from the scenario's field, or from its equivalent elsewhere in the scenario.
 fn lookup(view: &View, field: &Field, scope: c_uint) -> Reply<i64> {
     if view.mig.is_some() {
         return Err(code::NOT_SUPPORTED);
+    }
+    if is_power(field) && scope != GPU_SCOPE {
+        return match (field.name, scope) {
+            ("DEV_POWER_AVERAGE", MODULE_SCOPE) => view.num(Key::PowerModule),
+            _ => Err(code::NOT_SUPPORTED),
+        };
     }
     if let Some(value) = view.gpu.fields.get(&field.id) {
         return value.int(view.time).ok_or(code::NOT_SUPPORTED);

@@ -93,6 +93,7 @@ keys! {
     PowerUsage "power.usage" "mW drawn, 1 s average where the part averages";
     PowerAverage "power.average" "mW";
     PowerInstant "power.instant" "mW";
+    PowerModule "power.module" "mW of the module with the processor, 1 s average";
     PowerLimit "power.limit" "mW as requested";
     PowerDefault "power.default" "mW";
     PowerEnforced "power.enforced" "mW";
