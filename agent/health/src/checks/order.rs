@@ -67,6 +67,7 @@ pub static ORDER: &[(u8, &str, &str)] = &[
     (76, "rdma-port-degraded", "peers"),
     (77, "rdma-pause-without-cnp", ""),
     (78, "rdma-configuration", "peers"),
+    (78, "gpu-configuration", "peers"),
     (78, "job-blocked", ""),
     (78, "reading-blocked", ""),
     (78, "values-unread", ""),

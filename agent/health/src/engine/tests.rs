@@ -18,6 +18,7 @@ mod findings;
 mod gpfs;
 mod gpus;
 mod gpus_blocked;
+mod gpus_unlike;
 mod handover;
 mod held;
 mod history;

@@ -119,6 +119,12 @@ impl Gpu<'_> {
         self.one(&m::INFO)?.label("architecture")
     }
 
+    /// The name of its product: `NVIDIA H100 80GB HBM3`.
+    pub fn product(&self) -> Option<&str> {
+        let name = self.one(&m::INFO)?.label("name");
+        name.filter(|name| !name.is_empty())
+    }
+
     /// The version of its driver.
     pub fn driver(&self) -> Option<&str> {
         self.one(&m::INFO)?.label("driver")

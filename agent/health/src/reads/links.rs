@@ -84,10 +84,6 @@ fn count(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
     (gpu.is_up() == Some(true) && up <= all && !are_off(gpu)).then_some((up, all))
 }
 
-fn product<'g>(gpu: &'g Gpu<'_>) -> Option<&'g str> {
-    gpu.one(&m::INFO)?.label("name")
-}
-
 /// The number of at least three GPUs that all agree.
 fn agreed(mut counts: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (seen, first) = (counts.clone().count(), counts.next()?);
@@ -97,7 +93,8 @@ fn agreed(mut counts: impl Iterator<Item = u64> + Clone) -> Option<u64> {
 /// Notes the links of each GPU. Returns whether a highest number changed.
 pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bool {
     let counts: Vec<Option<(u64, u64)>> = gpus.iter().map(count).collect();
-    let products: Vec<Option<String>> = gpus.iter().map(|gpu| product(gpu).map(str::to_owned)).collect();
+    let products = gpus.iter().map(|gpu| gpu.product().map(str::to_owned));
+    let products: Vec<Option<String>> = products.collect();
     let mut changed = false;
     for (at, gpu) in gpus.iter_mut().enumerate() {
         let Some((up, all)) = counts.get(at).copied().flatten() else {
