@@ -158,7 +158,9 @@ pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Read, String> {
         Some(path) => match root::read_text(path) {
             Ok(Some(text)) => Some(text),
             found => {
-                let why = found.err().map_or_else(|| "does not exist".to_owned(), |e| e.to_string());
+                let why = found
+                    .err()
+                    .map_or_else(|| "does not exist".to_owned(), |e| e.to_string());
                 let place = parsed.set.get(keys::XIDS.name);
                 let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
                 return Err(format!(

@@ -148,7 +148,8 @@ fn a_state_directory_of_others_is_never_written_to() {
         let (code, _, stderr) = node.cli(&["pause", "--for", "2h", "--reason", "driver"]);
         assert_eq!(code, Some(1), "{stderr}");
         assert!(
-            stderr.contains("paused for 120 min") && stderr.contains("NOT STORED (the state directory is not"),
+            stderr.contains("paused for 120 min")
+                && stderr.contains("NOT STORED (the state directory is not"),
             "{stderr}"
         );
         node.stop();

@@ -40,7 +40,9 @@ impl Sections {
         let Some(open) = self.open.take() else {
             return line;
         };
-        let section = said.filter(|_| number == Some(open.number.as_str())).and_then(section);
+        let section = said
+            .filter(|_| number == Some(open.number.as_str()))
+            .and_then(section);
         match section {
             Some(section) if section.starts_with("PCIe") => line,
             Some(_) => LogLine::Kernel(open.read),

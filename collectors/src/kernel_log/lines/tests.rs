@@ -89,14 +89,9 @@ fn every_row_has_an_id_of_its_own_and_a_sample_or_a_form_that_only_one_version_p
     let missing: Vec<_> = ids.iter().filter(|id| !sampled.contains(**id)).collect();
     assert_eq!(
         missing,
-        [
-            "cgroup-pids",
-            "cpu-offline",
-            "nvidia-inband",
-            "nvidia-in-use"
-        ]
-        .iter()
-        .collect::<Vec<_>>()
+        ["cgroup-pids", "cpu-offline", "nvidia-inband", "nvidia-in-use"]
+            .iter()
+            .collect::<Vec<_>>()
     );
     for row in rows() {
         assert!(!row.forms.is_empty() && !row.what.is_empty(), "{}", row.id);

@@ -437,7 +437,11 @@ fn the_last_device_is_reported_though_the_socket_is_closed_before_the_bell() {
     let node = Watched::start("");
     node.hub.list(Instant::now(), &[]);
     node.say(Say::Links(link(NEW, 7, DOWN)));
-    for event in ["mlx5_0/1 link_down", "mlx5_0/ device_removed", "mlx5_1/ device_removed"] {
+    for event in [
+        "mlx5_0/1 link_down",
+        "mlx5_0/ device_removed",
+        "mlx5_1/ device_removed",
+    ] {
         assert_eq!(node.next(), event);
     }
 }
