@@ -437,13 +437,15 @@ fn the_last_device_is_reported_though_the_socket_is_closed_before_the_bell() {
     let node = Watched::start("");
     node.hub.list(Instant::now(), &[]);
     node.say(Say::Links(link(NEW, 7, DOWN)));
-    for event in [
-        "mlx5_0/1 link_down",
-        "mlx5_0/ device_removed",
-        "mlx5_1/ device_removed",
-    ] {
-        assert_eq!(node.next(), event);
+    let mut events = vec![node.next(), node.next()];
+    // It may close the socket before it hears of the link.
+    if events.contains(&"mlx5_0/1 link_down".to_owned()) {
+        events.push(node.next());
     }
+    assert!(events.ends_with(&[
+        "mlx5_0/ device_removed".to_owned(),
+        "mlx5_1/ device_removed".to_owned()
+    ]));
 }
 
 #[test]
