@@ -216,7 +216,8 @@ impl Drain {
     pub(super) fn restored(&mut self, now: Now, seed: u64) {
         self.timing.seed = seed;
         match self.state {
-            State::Lifting => self.given_up(true, now),
+            // Stored before each undrain. Every answer stores another text.
+            State::Lifting if self.why == ENDED => self.given_up(true, now),
             State::Writing => self.given_up(false, now),
             // Many nodes start again at the same time.
             State::Held => self.timing.retry_after_hold(now.boottime),

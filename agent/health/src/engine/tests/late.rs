@@ -1,6 +1,7 @@
 //! slurmctld carries out what we had given up.
 
 use collectors::event::Recovery;
+use slurm::state::Base;
 
 use super::sim::*;
 use crate::{Mode, OrderVerb};
@@ -62,6 +63,34 @@ fn a_lift_whose_answer_died_with_the_daemon_is_ours_too() {
     sim.pass(60);
     assert!(sim.slurm.is_drained());
     assert_eq!(sim.engine.view().overrides, 0);
+}
+
+#[test]
+fn a_lift_that_only_waited_makes_no_later_lift_of_a_person_ours() {
+    let down: fn(&mut Sim) = |sim| sim.slurm.base = Base::Down;
+    let refused: fn(&mut Sim) = |sim| sim.slurm.trouble = vec![Trouble::Failed; 9].into();
+    for (waits, answer) in [(down, "withheld: down"), (refused, "refused")] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.xid(119);
+        waits(&mut sim);
+        sim.verdict_154(Recovery::None);
+        for _ in 0..2 {
+            sim.restart();
+            sim.pass(1);
+            let drain = sim.engine.view().drain;
+            assert_eq!((drain.state.as_str(), drain.why.as_str()), ("lifting", answer));
+        }
+        sim.slurm.base = Base::Idle;
+        sim.slurm.trouble.clear();
+        sim.pass(330);
+        assert_eq!((sim.drain_state().as_str(), sim.slurm.undrains), ("none", 1));
+        sim.xid(79);
+        assert_eq!(sim.drain_state(), "drained");
+        sim.admin_insists();
+        let view = sim.engine.view();
+        assert_eq!((view.drain.state.as_str(), view.overrides), ("overridden", 2));
+        assert_eq!(sim.slurm.drains, 3, "once more after the first lift");
+    }
 }
 
 #[test]
