@@ -331,6 +331,11 @@ impl Drain {
         matches!(self.state, State::Drained | State::Lifting) && self.incident.as_ref() == Some(incident)
     }
 
+    /// Whether the drain of this incident is being written, or its outcome is unknown.
+    pub(super) fn is_writing_for(&self, incident: &IncidentId) -> bool {
+        self.state == State::Writing && self.incident.as_ref() == Some(incident)
+    }
+
     /// New evidence of a fault that requires a drain: looks whether it stands.
     pub(super) fn evidence(&mut self, now: Duration) {
         if matches!(self.state, State::Drained | State::Lifting) {

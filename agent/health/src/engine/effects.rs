@@ -279,7 +279,7 @@ impl Engine {
     }
 
     /// The open incidents that require a drain now.
-    fn required(&self) -> Vec<IncidentId> {
+    pub(super) fn required(&self) -> Vec<IncidentId> {
         let open = self.book.open().filter(|i| self.requires(i, Mode::Drain));
         open.map(|i| i.id.clone()).collect()
     }

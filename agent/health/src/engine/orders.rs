@@ -3,6 +3,7 @@
 use super::{Engine, Status};
 use crate::book::Known;
 use crate::checks::kernel_lines;
+use crate::drain::State as DrainState;
 use crate::incident::Ack;
 use crate::{Order, OrderVerb};
 use model::scheduler::IncidentId;
@@ -33,8 +34,9 @@ impl Engine {
 
     fn clear(&mut self, id: &IncidentId, order: &Order) -> Result<String, String> {
         let wall = self.now.wall;
+        let is_writing = self.state.drain.is_writing_for(id);
         let incident = self.open_incident(id)?;
-        let behind = incident.behind;
+        let behind = incident.behind || is_writing;
         let known = Known::of(incident, |_| true);
         incident.close(wall, format!("by {}: {}", order.by, order.reason));
         let still_bad = self.still_bad(&known);
@@ -115,7 +117,8 @@ impl Engine {
 
     /// What the operator must know about the drain.
     fn after_clear(&self, behind: bool) -> &'static str {
-        let held = self.book.open().any(|i| i.behind);
+        let is_writing = self.state.drain.state == DrainState::Writing;
+        let held = self.book.open().any(|i| i.behind) || (is_writing && !self.required().is_empty());
         match (behind, held) {
             (false, _) => "",
             (true, true) if self.state.drain.unverified => {
@@ -127,6 +130,9 @@ impl Engine {
             }
             (true, false) if !self.policy.site.settings.scheduler.undrain => {
                 "; the drain stays, because slurm.undrain is false"
+            }
+            (true, false) if is_writing && (!self.state.drain.unrecorded || self.state.drain.by_root) => {
+                "; a drain that was sent before is lifted as soon as it stands"
             }
             (true, false) if !self.state.drain.is_recorded() && !self.state.drain.by_root => {
                 "; the drain stays, because no record proves that it is nodewarden's: lift it with scontrol"

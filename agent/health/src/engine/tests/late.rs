@@ -1,5 +1,6 @@
 //! slurmctld carries out what we had given up.
 
+use collectors::EventBody;
 use collectors::event::Recovery;
 use slurm::state::Base;
 
@@ -166,6 +167,44 @@ fn a_late_drain_of_an_incident_that_a_person_cleared_is_lifted() {
     sim.pass(90);
     assert!(!sim.slurm.is_drained());
     assert_eq!(sim.slurm.drains, 1);
+}
+
+/// Off the bus: no test verifies the repair, so only an order lifts it.
+#[test]
+fn a_drain_that_is_being_written_when_a_person_clears_its_incident_is_lifted() {
+    let said = "; a drain that was sent before is lifted as soon as it stands";
+    for trouble in [None, Some(Trouble::TimeoutDone), Some(Trouble::Failed)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.trouble.extend(trouble.clone());
+        sim.clear_in_flight = true;
+        sim.xid(79);
+        sim.pass(60);
+        assert!(sim.answers.pop().unwrap().unwrap().ends_with(said), "{trouble:?}");
+        assert!(!sim.slurm.is_drained(), "{trouble:?}");
+        assert_eq!(sim.drain_state(), "none");
+        // The order was for that drain alone.
+        sim.xid(79);
+        sim.verdict_154(Recovery::None);
+        sim.pass(600);
+        assert_eq!(sim.drain_state(), "drained", "{trouble:?}");
+    }
+}
+
+#[test]
+fn a_drain_that_is_being_written_is_kept_for_another_incident_than_the_cleared_one() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.readable = false;
+    sim.xid(79);
+    let mut other = xid_of(79);
+    other.pci = pci(GPU2);
+    sim.event(EventBody::Xid(other));
+    sim.slurm.readable = true;
+    sim.clear_in_flight = true;
+    sim.pass(600);
+    let answer = sim.answers.pop().unwrap().unwrap();
+    assert!(answer.contains("; other incidents hold the drain"), "{answer}");
+    assert!(sim.slurm.is_drained());
+    assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("drained", 1));
 }
 
 #[test]

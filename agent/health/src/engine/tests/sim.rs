@@ -82,6 +82,8 @@ pub(super) struct Sim {
     pub(super) answer_after: Duration,
     /// The mode that is put in force during the next act.
     pub(super) mode_in_flight: Option<Mode>,
+    /// An operator clears the first incident during the next act.
+    pub(super) clear_in_flight: bool,
 }
 
 impl Sim {
@@ -148,6 +150,7 @@ impl Sim {
             by_root: false,
             answer_after: Duration::ZERO,
             mode_in_flight: None,
+            clear_in_flight: false,
         };
         sim.tick();
         sim.log_is_read();
@@ -243,6 +246,11 @@ impl Sim {
                     if let Some(mode) = self.mode_in_flight.take() {
                         self.config.mode = mode;
                         effects = self.engine.set_policy(self.now, self.policy());
+                    }
+                    if std::mem::take(&mut self.clear_in_flight) {
+                        let named = self.engine.view().incidents[0].id.clone();
+                        let order = self.order_of(OrderVerb::Clear(IncidentId(named)));
+                        effects.extend(self.engine.step(self.now, Input::Operator(order)));
                     }
                     effects.extend(self.done(id, &outcome));
                     effects
@@ -465,13 +473,18 @@ impl Sim {
     }
 
     fn try_verb(&mut self, verb: OrderVerb) {
+        let order = self.order_of(verb);
+        self.input(Input::Operator(order));
+    }
+
+    fn order_of(&mut self, verb: OrderVerb) -> Order {
         self.ordered |= matches!(verb, OrderVerb::Clear(_));
-        self.input(Input::Operator(Order {
+        Order {
             verb,
             reason: "replaced".to_owned(),
             by: "bob".to_owned(),
             uid: if self.by_root { 0 } else { 1000 },
-        }));
+        }
     }
 
     /// Repaired, but by no test: the drain stays until an operator's `clear`.
