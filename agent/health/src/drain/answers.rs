@@ -46,7 +46,7 @@ impl Drain {
                 self.unsaved = true;
                 return Some(Happened::Drained);
             }
-            Outcome::Already(node) => self.found(node, now),
+            Outcome::Already(node) => return self.found(node, now),
             Outcome::Withheld(word, node) => {
                 self.saw_maintenance(node, now);
                 self.to(State::Withheld, word.as_ref(), now);
@@ -159,10 +159,7 @@ impl Drain {
                 | State::Foreign
                 | State::Unproven,
                 Some(_),
-            ) => {
-                self.seen_required(node, now);
-                None
-            }
+            ) => self.seen_required(node, now),
             // An own drain without a record: the state directory was deleted.
             _ => {
                 if let Some(id) = node.incident().cloned().filter(|_| node.is_drained()) {
@@ -175,9 +172,9 @@ impl Drain {
 
     /// A drain is required and does not stand. The end of a foreign drain is no lift: its author, often a program, never saw our
     /// reason.
-    fn seen_required(&mut self, node: &NodeState, now: Now) {
+    fn seen_required(&mut self, node: &NodeState, now: Now) -> Option<Happened> {
         match &node.drain {
-            Permission::Already => self.found(node, now),
+            Permission::Already => return self.found(node, now),
             Permission::Foreign => self.to(State::Foreign, foreign(node), now),
             Permission::Withheld(word) => {
                 self.timing.not_held();
@@ -188,6 +185,7 @@ impl Drain {
             Permission::Allowed if self.state == State::Wanted && !self.why.is_empty() => {}
             Permission::Allowed => self.to(State::Wanted, "not written yet", now),
         }
+        None
     }
 
     fn seen_drained(&mut self, id: &IncidentId, node: &NodeState, now: Now, open: bool) -> Option<Happened> {
@@ -203,8 +201,7 @@ impl Drain {
             // 24.11 and later keep the reason of a drain that has ended: it replaced ours.
             if node.author == Author::NodeDaemon {
                 let happened = self.is_taken(node, now);
-                self.seen_required(node, now);
-                return happened;
+                return self.seen_required(node, now).or(happened);
             }
             return self.is_gone(node, now, open);
         }
@@ -318,13 +315,16 @@ impl Drain {
     }
 
     /// The own drain is in place.
-    fn found(&mut self, node: &NodeState, now: Now) {
-        if self.written.is_none() {
-            // A write whose answer was lost: it may be as recent as this.
+    fn found(&mut self, node: &NodeState, now: Now) -> Option<Happened> {
+        let named = node.incident().cloned();
+        let is_asked = |id: &IncidentId| self.incident.as_ref() == Some(id) || self.late.is_ours(id);
+        // A write whose answer was lost: it may be as recent as this.
+        let is_new = self.written.is_none();
+        let happened = (is_new && named.as_ref().is_some_and(is_asked)).then_some(Happened::Drained);
+        if is_new {
             self.written = Some(now.wall);
             self.unsaved = true;
         }
-        let named = node.incident().cloned();
         if named.is_some() && named == self.incident {
             self.stands(node, now);
         } else if let Some(id) = named {
@@ -334,6 +334,7 @@ impl Drain {
             self.unrecorded = true;
             self.stands(node, now);
         }
+        happened
     }
 
     fn stands(&mut self, node: &NodeState, now: Now) {

@@ -95,6 +95,27 @@ fn a_lift_that_only_waited_makes_no_later_lift_of_a_person_ours() {
 }
 
 #[test]
+fn a_drain_that_a_look_or_the_next_try_shows_is_counted() {
+    let (done, late) = (Trouble::TimeoutDone, Trouble::TimeoutLate);
+    for (trouble, dies) in [(done.clone(), false), (done, true), (late, false)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.trouble.push_back(trouble.clone());
+        // Store, acknowledge, act; dead before the answer is taken in.
+        sim.die_before = dies.then_some(sim.effects + 4);
+        sim.xid(119);
+        sim.die_before = None;
+        sim.slurm.catch_up();
+        sim.pass(60);
+        let view = sim.engine.view();
+        assert_eq!((view.drain.state.as_str(), sim.slurm.drains), ("drained", 1));
+        assert_eq!(view.drains, [("xid".to_owned(), 1)], "{trouble:?} {dies}");
+        let history = &view.incidents[0].history;
+        let is_it = |(_, text): &&(i64, String)| text == "drained the node";
+        assert_eq!(history.iter().filter(is_it).count(), 1, "{history:?}");
+    }
+}
+
+#[test]
 fn our_own_late_drain_does_not_outlive_its_incident() {
     for restart in [false, true] {
         let mut sim = Sim::new(Mode::Drain);
