@@ -176,6 +176,12 @@ impl Engine {
         self.flush()
     }
 
+    /// The daemon ends. Counts that pages have shown must not go back after the restart.
+    pub fn finish(&mut self, now: Now) -> Vec<Effect> {
+        self.begin(now);
+        self.store_waiting()
+    }
+
     /// Replaces the policy. Drains that the new one permits start immediately. Conditions of a check that only observed drain
     /// with the next readings that show them, and its events when they happen again.
     pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Effect> {

@@ -150,8 +150,8 @@ pub struct Guard {
     pub most: u64,
     /// Whether slots of other nodes were taken under other limits.
     pub differs: bool,
-    /// The time of a slot: no slot that was read here is taken for longer.
-    pub window: Duration,
+    /// The time of a slot in seconds: no slot that was read here is taken for longer.
+    pub window_seconds: u64,
 }
 
 /// What holds back an act that the node's state allows.

@@ -35,7 +35,8 @@ impl Drain {
     /// The cluster's limit was read.
     pub(super) fn read_guard(&mut self, guard: Option<&Guard>, now: Now) {
         self.guard = guard.cloned();
-        self.guard_ends = guard.map_or(Duration::ZERO, |guard| now.boottime.saturating_add(guard.window));
+        let window = Duration::from_secs(guard.map_or(0, |guard| guard.window_seconds));
+        self.guard_ends = now.boottime.saturating_add(window);
     }
 
     /// An incident that was not tried yet may have other slots: it does not wait for the time of the others.

@@ -342,6 +342,14 @@ impl Engine {
         effects
     }
 
+    /// The daemon ends: what a record only waits for is stored now, and nothing is decided.
+    pub(super) fn store_waiting(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.out.dirty |= self.out.later.is_some();
+        self.store(false, &mut effects);
+        effects
+    }
+
     fn store(&mut self, intent: bool, effects: &mut Vec<Effect>) {
         let now = self.now.boottime;
         let due = [self.out.later, self.out.retry_at]

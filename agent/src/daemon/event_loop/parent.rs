@@ -56,6 +56,8 @@ impl Daemon {
                 Received::Closed => {
                     if !self.parent_gone {
                         tracing::debug!("the parent is gone; stopping");
+                        let waiting = self.engine.finish(now());
+                        self.effects.push(waiting);
                     }
                     self.parent_gone = true;
                     self.poll.remove(&self.parent);

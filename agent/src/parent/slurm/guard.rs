@@ -124,7 +124,7 @@ impl Slurm {
             standing: None,
             most: pool.standing(&limits),
             differs: false,
-            window: self.config.guard.window,
+            window_seconds: self.config.guard.window.as_secs(),
         };
         let mut before = self.reservations(found)?;
         let reusable = self.reusable(&before, &place, &proven.name);

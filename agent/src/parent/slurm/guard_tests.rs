@@ -463,3 +463,30 @@ fn a_stop_file_holds_every_write_before_any_command_but_a_person_s_lift() {
     drop(stop);
     assert!(matches!(cluster.undrain(), Outcome::Done(_)));
 }
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the test removes a file")]
+fn nothing_is_written_after_a_stop_file_that_is_made_during_the_act() {
+    let mut cluster = guarded();
+    let stop = cluster.path("stop");
+    cluster.slurm.config.guard.stop_files = vec![stop.clone()];
+    cluster.hook(cluster.calls() + 2, "touch stop");
+    assert_eq!(held_by(&cluster.drain()).0, HeldBy::Pause);
+    assert!(!cluster.wrote() && !cluster.get("argv").contains("delete"));
+    let taken = slots(&cluster);
+    assert_eq!(taken.len(), 1);
+    std::fs::remove_file(&stop).unwrap();
+    assert_eq!(done(cluster.drain()).slot, taken.first().cloned());
+    assert_eq!(slots(&cluster), taken, "the same slot serves");
+
+    cluster.set("argv", "");
+    cluster.hook(cluster.calls() + 1, "touch stop");
+    assert_eq!(held_by(&cluster.undrain()).0, HeldBy::Pause);
+    assert!(!cluster.wrote());
+    let order = Action::Undrain {
+        incident: IncidentId::parse("abcdefg2").unwrap(),
+        is_ordered: true,
+        lifts: Vec::new(),
+    };
+    assert!(matches!(cluster.slurm.act(&order), Outcome::Done(_)), "ordered");
+}

@@ -1,4 +1,4 @@
-//! The drain that the parent itself wrote. slurmctld can replace our reason with its own text; the node then does not
+//! Our drain, as the parent itself saw it. slurmctld can replace our reason with its own text; the node then does not
 //! show that the drain is ours, and the unprivileged daemon's claim is not enough to lift it.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::disk::RecordDisk;
 use model::scheduler::IncidentId;
 use sys::{dirs, files, store};
 
-/// The incident of the current drain, if this parent or an earlier one wrote it. Clones share it.
+/// The incident of the current drain, if this parent or an earlier one read our reason on the node. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct DrainMemory {
     file: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl DrainMemory {
         self.incident().is_some()
     }
 
-    /// Our reason was read back from the node.
+    /// Our reason was read on the node.
     pub fn drained(&mut self, incident: &IncidentId) {
         if self.incident().replace(incident.clone()).as_ref() == Some(incident) {
             return;

@@ -13,7 +13,7 @@ use super::memory::DrainMemory;
 use super::scontrol::Scontrol;
 use super::seen::SeenSlurmd;
 use super::stop::StopFiles;
-use model::scheduler::{Action, Author, Guard, LookError, NodeState, Outcome, Permission};
+use model::scheduler::{Action, Author, Guard, Held, IncidentId, LookError, NodeState, Outcome, Permission};
 use slurm::state::{Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, sinfo, texts};
 use sys::spawn::{self, CommandRunner};
@@ -34,7 +34,7 @@ pub struct Slurm {
     /// The proven slurmd of this boot, also of an earlier parent.
     seen: SeenSlurmd,
     memory: DrainMemory,
-    /// The drain that was recorded is gone, and no other was written since.
+    /// The drain that was recorded is gone, and no other was seen since.
     is_gone: bool,
     /// The start of slurmctld, as read after that.
     started: Option<i64>,
@@ -65,6 +65,15 @@ impl Silence {
             Self::Said(LookError::NotHere(why) | LookError::NotOurs(why)) => Outcome::NotOurs(why),
             Self::Said(LookError::Failed(why)) => Outcome::Failed(format!("nothing was written: {why}")),
         })
+    }
+}
+
+impl From<Silence> for LookError {
+    fn from(silence: Silence) -> Self {
+        match silence {
+            Silence::Late(why) => Self::Failed(why),
+            Silence::Said(error) => error,
+        }
     }
 }
 
@@ -137,32 +146,29 @@ impl Slurm {
     /// # Errors
     /// No slurmd here, not proven to be this machine, or no answer.
     pub fn look(&mut self) -> Result<NodeState, LookError> {
-        let (found, node) = self.look_for(None).map_err(|silence| match silence {
-            Silence::Late(why) => LookError::Failed(why),
-            Silence::Said(error) => error,
-        })?;
+        let (found, node) = self.look_for(None)?;
         if self.config.guard.on {
             // Read beside the proof, so that a drain does not wait for it. A failure is repeated with the drain.
             self.partition(&found).ok();
         }
         let mut shown = describe(&node);
         if self.is_gone && shown.drained == Some(false) {
-            // Lifted by an operator, or lost in a crash of slurmctld: the time of its start distinguishes them.
+            // Lifted by an operator, or lost in a crash of slurmctld: the time of its start distinguishes them, and without
+            // it the daemon would take a loss for a lift.
             if self.started.is_none() {
-                self.started = self.controller_started(&found);
+                self.started = self.controller_started(&found)?;
             }
             shown.controller_started = self.started;
         }
         Ok(shown)
     }
 
-    fn controller_started(&mut self, found: &LocalSlurmd) -> Option<i64> {
+    fn controller_started(&mut self, found: &LocalSlurmd) -> Result<Option<i64>, Silence> {
         let args = vec!["show".to_owned(), "config".to_owned()];
-        let output = self.scontrol.run(&self.config, found, args).ok()?;
-        if output.code != 0 {
-            return None;
-        }
-        sinfo::controller_started(&String::from_utf8_lossy(&output.stdout), &TimeZone::UTC)
+        let result = self.scontrol.run(&self.config, found, args);
+        let output = answer("scontrol show config", result)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(sinfo::controller_started(&text, &TimeZone::UTC))
     }
 
     /// Carries out an action, if the node's current state permits it.
@@ -170,8 +176,7 @@ impl Slurm {
         if !action::is_ours(action) {
             return Outcome::Failed("nothing was written: not a reason or incident of nodewarden".to_owned());
         }
-        let is_ordered = matches!(action, Action::Undrain { is_ordered: true, .. });
-        if !is_ordered && let Some(held) = self.stop.held(&self.config) {
+        if let Some(held) = self.stopped(action) {
             return Outcome::Held(held);
         }
         let Ready {
@@ -189,19 +194,13 @@ impl Slurm {
         }
         match permission {
             Permission::Allowed => {}
-            Permission::Already => {
-                self.remember(action, &shown);
-                return Outcome::Already(shown);
-            }
+            Permission::Already => return Outcome::Already(shown),
             Permission::Foreign => return Outcome::Foreign(shown),
             Permission::Withheld(word) => return Outcome::Withheld(word, shown),
         }
-        // With a slot, the pause was read after it was taken.
-        if guard.is_none()
-            && !is_ordered
-            && let Err(outcome) = self.not_paused(&found)
-        {
-            return *outcome;
+        // The file may be younger than the commands before. The slot stays, for the next try: its end is a write, too.
+        if let Some(held) = self.stopped(action) {
+            return Outcome::Held(held);
         }
         if self.given_up.load(Ordering::Acquire) {
             return Outcome::Unknown("nothing was written: the request was abandoned".to_owned());
@@ -212,13 +211,10 @@ impl Slurm {
         };
         // Also after a refusal: "timed out" may be returned for a completed write.
         match self.look_for(Some(&found)) {
-            Ok((_, after)) => {
-                self.remember(action, &describe(&after));
-                match action::outcome(action, &after, refused) {
-                    Outcome::Done(node) => Outcome::Done(NodeState { guard, ..node }),
-                    other => other,
-                }
-            }
+            Ok((_, after)) => match action::outcome(action, &after, refused) {
+                Outcome::Done(node) => Outcome::Done(NodeState { guard, ..node }),
+                other => other,
+            },
             Err(Silence::Late(why) | Silence::Said(LookError::Failed(why))) => {
                 Outcome::Unknown(format!("written, but reading it back failed: {why}"))
             }
@@ -228,18 +224,30 @@ impl Slurm {
         }
     }
 
-    /// The node before an act. A drain has its slot first: what is read after it includes what others wrote with theirs.
+    /// Whether a stop file forbids the act.
+    fn stopped(&mut self, action: &Action) -> Option<Held> {
+        if is_ordered(action) {
+            return None;
+        }
+        self.stop.held(&self.config)
+    }
+
+    /// The node before an act, read last: what a person writes during the other commands is then seen. A drain has its slot
+    /// before it, so that what is read includes what others wrote with theirs.
     fn ready(&mut self, action: &Action) -> Result<Ready, Box<Outcome>> {
         let is_drain = matches!(action, Action::Drain { .. });
+        let found = self.find(None).map_err(Silence::before_write)?;
         if !is_drain || !self.config.guard.on {
-            let (found, node) = self.look_for(None).map_err(Silence::before_write)?;
+            if !is_ordered(action) {
+                self.not_paused(&found)?;
+            }
+            let (found, node) = self.look_for(Some(&found)).map_err(Silence::before_write)?;
             return Ok(Ready {
                 found,
                 node,
                 guard: None,
             });
         }
-        let found = self.find(None).map_err(Silence::before_write)?;
         // Without a proof in this boot, the node is read before anything is taken in its name.
         let (found, first) = match self.proven_node(&found) {
             Some(_) => (found, None),
@@ -273,7 +281,7 @@ impl Slurm {
     }
 
     /// The permission of the state table; a drain with slurmctld's own text is lifted only if our record shows that
-    /// we wrote it.
+    /// it had our reason before.
     fn permission(&self, action: &Action, node: &Node, shown: &NodeState) -> Permission {
         let permission = action::permission(action, node, shown);
         match action {
@@ -288,17 +296,7 @@ impl Slurm {
         }
     }
 
-    fn remember(&mut self, action: &Action, shown: &NodeState) {
-        if let Action::Drain { incident, .. } = action
-            && shown.is_drained()
-            && shown.incident() == Some(incident)
-        {
-            self.memory.drained(incident);
-            (self.is_gone, self.started) = (false, None);
-        }
-    }
-
-    /// `expected`: the slurmd that the write went to; it must still be the same one.
+    /// `expected`: the slurmd that the act is for; it must still be the same one.
     fn look_for(&mut self, expected: Option<&LocalSlurmd>) -> Result<(LocalSlurmd, Node), Silence> {
         let found = self.find(expected)?;
         let (state, is_fresh) = match self.known(&found)? {
@@ -346,14 +344,18 @@ impl Slurm {
                 ..found.clone()
             });
         }
-        let may_be_ours = state.reason.as_ref().is_some_and(|reason| {
-            texts::incident_of(&reason.text).is_some() || texts::is_slurm_text(&reason.text)
-        });
-        if !state.has(Flag::Drain) || !may_be_ours {
+        let reason = state.reason.as_ref().filter(|_| state.has(Flag::Drain));
+        let reason = reason.map_or("", |reason| reason.text.as_str());
+        // Whoever asked for it, and whether its write was answered: the reason is the proof.
+        if let Some(incident) = texts::incident_of(reason).and_then(IncidentId::parse) {
+            self.memory.drained(&incident);
+            (self.is_gone, self.started) = (false, None);
+            self.slots.used();
+        } else if texts::is_slurm_text(reason) {
+            self.slots.used();
+        } else {
             self.is_gone |= self.memory.is_any();
             self.memory.over();
-        } else {
-            self.slots.used();
         }
         Ok(())
     }
@@ -384,7 +386,7 @@ impl Slurm {
         self.slots.partition = None;
     }
 
-    /// The slurmd of this machine. `expected`: the one that a write went to.
+    /// The slurmd of this machine. `expected`: the one that the act is for.
     fn find(&self, expected: Option<&LocalSlurmd>) -> Result<LocalSlurmd, Silence> {
         let search = Search {
             proc: &self.proc,
@@ -502,6 +504,11 @@ impl Slurm {
     }
 }
 
+/// Whether a person ordered it: no pause holds it.
+fn is_ordered(action: &Action) -> bool {
+    matches!(action, Action::Undrain { is_ordered: true, .. })
+}
+
 /// What an act needs.
 struct Ready {
     found: LocalSlurmd,
@@ -553,6 +560,10 @@ pub(super) fn said(output: &spawn::CommandOutput) -> String {
 #[cfg(test)]
 #[path = "write_tests.rs"]
 pub(super) mod tests;
+
+#[cfg(test)]
+#[path = "between_tests.rs"]
+mod between_tests;
 
 #[cfg(test)]
 #[path = "boot_tests.rs"]

@@ -17,7 +17,7 @@ use model::scheduler::{IncidentId, Reason};
 
 const BOOT: i64 = 1_795_225_274; // 2026-11-21T01:41:14
 const ID: &str = "abcdefg2";
-const REASON: &str = "nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2";
+pub(super) const REASON: &str = "nodewarden:xid.79 gpu3 off the bus act=reboot id=abcdefg2";
 
 pub(in crate::parent::slurm) struct Cluster {
     folder: TempDir,
@@ -132,7 +132,7 @@ impl Cluster {
 }
 
 /// The copy of the drain that stands.
-fn mirror(cluster: &mut Cluster, lifts: &[i64]) -> Outcome {
+pub(super) fn mirror(cluster: &mut Cluster, lifts: &[i64]) -> Outcome {
     cluster.slurm.act(&Action::Mirror {
         incident: IncidentId::parse(ID).unwrap(),
         note: Note {
@@ -146,7 +146,7 @@ fn mirror(cluster: &mut Cluster, lifts: &[i64]) -> Outcome {
 
 const COPY: &str = r#""nodewarden":{"drain":{"id":"abcdefg2","at":1795231200,"uid":0,"boot":"b-1","reboot":true,"gpus":["0000:3b:00.0"]},"lifts":[]}"#;
 
-fn with_mirror() -> Cluster {
+pub(super) fn with_mirror() -> Cluster {
     let mut cluster = Cluster::new().with_sinfo();
     cluster.slurm.config.mirror = true;
     cluster.slurm.look().unwrap();
@@ -236,14 +236,14 @@ fn drain_and_undrain() {
     };
     assert!(state.is_drained());
     assert_eq!(state.reason.unwrap().text, REASON);
-    assert_eq!(cluster.calls(), 5, "show, reservations, update, show");
+    assert_eq!(cluster.calls(), 5, "reservations, show, update, show");
     assert!(matches!(cluster.drain(), Outcome::Already(_)));
-    assert_eq!(cluster.calls(), 6, "show");
+    assert_eq!(cluster.calls(), 7, "reservations, show");
     let Outcome::Done(state) = cluster.undrain() else {
         panic!()
     };
     assert!(!state.is_drained());
-    assert_eq!(cluster.calls(), 10);
+    assert_eq!(cluster.calls(), 11);
     assert!(matches!(cluster.undrain(), Outcome::Already(_)));
     let update = "update\nNodeName=n0\nState=DRAIN\n";
     assert!(
@@ -283,7 +283,7 @@ fn scontrol_proves_the_node_once_and_sinfo_reads_it_from_then_on() {
     assert_eq!(
         (cluster.calls(), cluster.sinfo_calls()),
         (3, 2),
-        "sinfo, reservations, update, sinfo"
+        "reservations, sinfo, update, sinfo"
     );
     let node = cluster.slurm.look().unwrap();
     assert_eq!(node.incident().map(|id| id.0.as_str()), Some(ID));
@@ -367,7 +367,7 @@ fn a_drain_that_is_gone_comes_with_the_start_of_slurmctld() {
     assert_eq!(cluster.calls(), calls, "asked once");
 }
 
-const COUNT_LOWER: &str = "gres/gpu count reported lower than configured (7 < 8)";
+pub(super) const COUNT_LOWER: &str = "gres/gpu count reported lower than configured (7 < 8)";
 
 #[test]
 fn slurmctlds_own_text_is_lifted_only_where_we_remember_the_drain() {
@@ -593,12 +593,13 @@ fn a_node_that_slurmctld_does_not_know_is_not_proven_and_the_key_is_named() {
         panic!()
     };
     assert!(why.contains("node n0 not found; set slurm.node_name"), "{why}");
-    cluster.hook(2, unknown);
+    // After the reservations.
+    cluster.hook(3, unknown);
     assert!(matches!(cluster.drain(), Outcome::NotOurs(_)));
     assert!(!cluster.wrote());
     // One that was proven comes back.
     cluster.slurm.look().unwrap();
-    cluster.hook(4, unknown);
+    cluster.hook(5, unknown);
     assert!(matches!(cluster.slurm.look(), Err(LookError::Failed(_))));
 }
 
@@ -692,7 +693,7 @@ fn scontrol_is_missing_or_talks_nonsense() {
         "kill -9 $$",
         "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1",
     ] {
-        // The node, and the reservations.
+        // The reservations, and the node.
         for call in [1, 2] {
             let mut cluster = Cluster::new();
             cluster.hook(call, script);

@@ -57,6 +57,24 @@ fn a_flood_of_lines_is_no_flood_of_records() {
 }
 
 #[test]
+fn counts_that_wait_for_a_record_are_stored_when_the_daemon_ends() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.pass(10);
+    sim.xid(119);
+    sim.xid(119);
+    assert_eq!(sim.stored_event("kernel_log"), Some(2), "the count waits");
+    let effects = sim.engine.finish(sim.now);
+    assert!(matches!(effects.as_slice(), [Effect::Store(_)]), "{effects:?}");
+    sim.run(effects);
+    assert_eq!(sim.stored_event("kernel_log"), Some(3));
+    assert!(sim.engine.finish(sim.now).is_empty(), "nothing waits");
+    let counts = sim.engine.ledger().clone();
+    sim.restart();
+    assert_eq!(*sim.engine.ledger(), counts);
+}
+
+#[test]
 fn progress_alone_is_stored_every_ten_seconds_at_most() {
     let mut sim = Sim::new(Mode::Observe);
     let mut stores = 0;

@@ -1,7 +1,6 @@
 //! slurmctld with one node, and the parent in front of it.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 use model::scheduler::{Action, Guard, Held, HeldBy, LookError, NodeReason, NodeState, Outcome, Permission};
 use slurm::describe;
@@ -272,6 +271,6 @@ fn guard(slot: Option<String>) -> Guard {
         standing: None,
         most: 5,
         differs: false,
-        window: Duration::from_secs(600),
+        window_seconds: 600,
     }
 }
