@@ -11,6 +11,8 @@ pub(super) fn read(
     driver: &str,
     partitions: &[Partition],
 ) -> Identity {
+    // First: where it is there, all others are.
+    let minor = minor(files).unwrap_or_default();
     let text = |name: &str| files.text(name).unwrap_or_default();
     let unique = text("unique_id");
     let (name, device) = (name(files), text("device"));
@@ -23,7 +25,7 @@ pub(super) fn read(
         gpu: label(&unique, pci),
         pci: pci.to_owned(),
         index: index.to_string(),
-        minor: minor(files).unwrap_or_default(),
+        minor,
         // Of others, the PCI device is what is known.
         name: if name.is_empty() { device } else { name },
         serial,

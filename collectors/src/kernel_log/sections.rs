@@ -3,11 +3,12 @@
 
 use super::grammar::LogLine;
 use super::lines;
+use crate::PciAddress;
 
 /// How many records may stand between the two lines; other CPUs print in between.
 const PATIENCE: u8 = 32;
 
-/// An uncorrected record whose first section has not come.
+/// An uncorrected record whose first section, or the device of that, has not come.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
     open: Option<Open>,
@@ -18,35 +19,48 @@ struct Open {
     /// `{1}` of its lines.
     number: String,
     read: lines::Read,
+    /// Its first section is one of PCIe.
+    is_pcie: bool,
     left: u8,
 }
 
 impl Sections {
-    /// Takes the next message of the kernel. An uncorrected record is an event by its first section, unless that is of PCIe: then
-    /// the kernel also prints a line that names the device.
+    /// Takes the next message of the kernel. An uncorrected record is an event by its first section; one of PCIe by the device in
+    /// that: where AER's registers are missing or the device is gone, no other line names it.
     pub(super) fn join(&mut self, line: LogLine, text: &[u8]) -> LogLine {
         let (number, said) = parts(text).unzip();
         if let LogLine::Kernel(read) = &line
             && lines::is_of_sections(read)
             && let Some(number) = number
         {
-            self.open = Some(Open {
+            let open = Open {
                 number: number.to_owned(),
                 read: read.clone(),
+                is_pcie: false,
                 left: PATIENCE,
-            });
-            return LogLine::Other;
+            };
+            // One that another processor interrupts counts as it is.
+            let before = self.open.replace(open).filter(|before| !before.is_pcie);
+            return before.map_or(LogLine::Other, |before| LogLine::Kernel(before.read));
         }
         let Some(open) = self.open.take() else {
             return line;
         };
-        let section = said
-            .filter(|_| number == Some(open.number.as_str()))
-            .and_then(section);
-        match section {
-            Some(section) if section.starts_with("PCIe") => line,
+        let said = said.filter(|_| number == Some(open.number.as_str()));
+        match said.and_then(section) {
+            Some(section) if section.starts_with("PCIe") => {
+                self.open = Some(Open {
+                    is_pcie: true,
+                    ..open
+                });
+                line
+            }
             Some(_) => LogLine::Kernel(open.read),
             None => {
+                let device = said.filter(|_| open.is_pcie).and_then(device);
+                if let Some(read) = device.and_then(lines::of_firmware) {
+                    return LogLine::Kernel(read);
+                }
                 let left = open.left.checked_sub(1);
                 self.open = left.map(|left| Open { left, ..open });
                 line
@@ -67,6 +81,11 @@ fn parts(text: &[u8]) -> Option<(&str, &str)> {
 fn section(said: &str) -> Option<&str> {
     let forms = ["section_type: ", "section type: "];
     forms.iter().find_map(|form| said.strip_prefix(form))
+}
+
+/// `device_id: 0000:5d:00.0`
+fn device(said: &str) -> Option<PciAddress> {
+    PciAddress::parse(said.strip_prefix("device_id: ")?)
 }
 
 #[cfg(test)]
@@ -116,7 +135,15 @@ mod tests {
             "nvidia 0000:5d:00.0: AER: aer_status: 0x00100000, aer_mask: 0x00000000",
             "nvidia 0000:5d:00.0: AER: aer_uncor_severity: 0x00462030",
         ];
-        assert_eq!(events(&log), ["aer-nonfatal 0000:5d:00.0"]);
+        let device = "aer-nonfatal 0000:5d:00.0";
+        // The last line repeats the device's, see `lines::repeats`.
+        assert_eq!(events(&log), ["ghes-pcie ", device, device]);
+        let gone = [&log[..6], &["AER: no pci_dev for 0000:5d:00.0"]].concat();
+        assert_eq!(events(&gone), ["ghes-pcie ", device]);
+        let unnamed = [&log[..3], &log[4..6]].concat();
+        assert_eq!(events(&unnamed), ["ghes-pcie ", "ghes-uncorrected "]);
+        let corrected = events(&log[2..6]);
+        assert_eq!(corrected, ["ghes-pcie "], "only counted");
     }
 
     #[test]
@@ -129,5 +156,7 @@ mod tests {
         assert_eq!(events(&[corrected, memory]), ["ghes-corrected "]);
         let far: Vec<&str> = [SEVERE].into_iter().chain([TYPE; 33]).chain([memory]).collect();
         assert_eq!(events(&far), [""; 0]);
+        let second = "{2}[Hardware Error]: event severity: recoverable";
+        assert_eq!(events(&[SEVERE, second]), ["ghes-uncorrected "]);
     }
 }

@@ -79,7 +79,7 @@ pub static JOB_CPUS: Metric = of_job(
     "slurm_job_cpus",
     Kind::Gauge,
     Unit::None,
-    "Logical CPUs that the processes of a job may use on this node (all of the node without ConstrainCores), read at most every 30 seconds.",
+    "Logical CPUs that the processes of a job may use on this node (cgroup v2: all of the node without ConstrainCores), read at most every 30 seconds.",
     "cpuset.cpus.effective (cgroup v2), cpuset.effective_cpus (v1)",
 );
 

@@ -69,7 +69,16 @@ mod tests {
 
     #[test]
     fn the_kernel_answers_without_a_right() {
-        let found = read(&Env::default()).unwrap().unwrap();
+        let found = match live() {
+            Ok(found) => found,
+            // The filter of a container.
+            Err(e) => {
+                return assert!(
+                    matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)),
+                    "{e}"
+                );
+            }
+        };
         assert!(found.max_error <= 16_000_000, "{found:?}");
     }
 

@@ -284,13 +284,14 @@ unless on (cluster, instance)
   host_edac_corrected_errors_total - (
     (host_edac_corrected_errors_total offset 1d) <= host_edac_corrected_errors_total
     or host_edac_corrected_errors_total * 0
+      and on (cluster, instance) (time() - host_boot_time_seconds < 86400)
   )
 ) > 100",
             lasts: "15m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: {{ $value }} corrected memory errors of controller {{ $labels.controller }}",
             description: "The memory controller {{ $labels.controller }} of {{ $labels.instance }} has corrected {{ $value }} errors within a day, or since it booted: a DIMM wears out. No data was lost.",
-            act: "`grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_ce_count` on the node counts by DIMM, and `dimm_label` beside it names the slot. Replace the DIMM at the next maintenance. With thousands an hour, drain the node: handling them slows its jobs down.",
+            act: "`grep . /sys/devices/system/edac/mc/mc*/*/dimm_ce_count` on the node counts by DIMM or rank, and `dimm_label` beside it names the slot. Replace the DIMM at the next maintenance. With thousands an hour, drain the node: handling them slows its jobs down.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[(
@@ -320,7 +321,7 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
             lasts: "10m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: the clock is not synchronized",
-            description: "The kernel of {{ $labels.instance }} has had a clock without synchronization for 10 min. Munge credentials expire, Kerberos fails, and nodewarden cannot prove that Slurm's node is this machine.",
+            description: "The clock of {{ $labels.instance }} was not corrected for about 9 h, or not since it booted. Munge credentials expire, Kerberos fails, and nodewarden cannot prove that Slurm's node is this machine.",
             act: "`timedatectl` and `chronyc tracking` on the node show the service and its sources. On many nodes: look at the time servers. Silence it where another program sets the clock without reporting to the kernel, or a virtual machine has the clock of its host.",
             runbook: Runbook::Own,
             fires: Case {
@@ -351,13 +352,37 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
             alert: "NodeMemoryErrors",
             about: "a node that has booted within the day.",
             case: Case {
-                input: &[(
-                    r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc0"}"#,
-                    "7000x1500 0+10x100",
-                )],
+                input: &[
+                    (
+                        r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc0"}"#,
+                        "7000x1500 0+10x100",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n1"}"#,
+                        "0x1500 90000x100",
+                    ),
+                ],
                 at: "26h",
             },
             expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "NodeMemoryErrors",
+            about: "an old count that was not scraped a day ago.",
+            case: Case {
+                input: &[
+                    (
+                        r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc0"}"#,
+                        "_x200 7000x1400",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n1"}"#,
+                        "-900000x1600",
+                    ),
+                ],
+                at: "26h",
+            },
+            expected: Expected::Firing(0),
         },
         FurtherCase {
             alert: "NodewardenFaultDrains",

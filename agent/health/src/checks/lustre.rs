@@ -93,11 +93,14 @@ impl<'a> Client<'a> {
     /// Whether a reading after `since` (since boot) shows that a target (`scratch-OST0001`) has a connection, or that its
     /// filesystem is not mounted.
     pub(super) fn is_connected(&self, target: &str, since: Duration) -> bool {
-        let parts = target.rsplit_once('-');
-        let Some((fs, _)) = parts.filter(|(_, index)| index.starts_with("OST") || index.starts_with("MDT"))
-        else {
+        let Some((fs, index)) = target.rsplit_once('-') else {
             return false;
         };
+        // Others are of a server: `scratch-OST0000-osc-MDT0000`.
+        let is_clients = !fs.contains("-OST") && !fs.contains("-MDT");
+        if !is_clients || !(index.starts_with("OST") || index.starts_with("MDT")) {
+            return false;
+        }
         let is_down = || self.all(&TARGET_STATE).any(|s| s.label("target") == Some(target));
         match (self.filesystems.get(fs), self.network) {
             (Some(at), _) => *at > since && self.is_complete(fs) && !is_down(),

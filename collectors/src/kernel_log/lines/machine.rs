@@ -159,12 +159,19 @@ pub(super) static ROWS: &[Row] = &[
     // An event only once its first section follows, see `sections`.
     Row {
         id: GHES_UNCORRECTED,
-        what: "the firmware reports an uncorrected error of a processor or of memory",
+        what: "the firmware reports an uncorrected error, not of PCIe",
         meaning: fault(Ends::Reboot),
         forms: &[
             at("{%}[Hardware Error]: event severity: recoverable"),
             at("{%}[Hardware Error]: event severity: fatal"),
         ],
+        ..ROW
+    },
+    // Its device follows, see `sections`.
+    Row {
+        id: "ghes-pcie",
+        what: "the firmware reports a PCIe error, corrected or not",
+        forms: &[at("{%}[Hardware Error]: *section_type: PCIe error")],
         ..ROW
     },
     Row {

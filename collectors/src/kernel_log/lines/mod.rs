@@ -173,6 +173,20 @@ pub(super) fn is_of_sections(read: &Read) -> bool {
     read.row.id == machine::GHES_UNCORRECTED
 }
 
+/// An uncorrected error of a device, as the firmware reports it.
+pub(super) fn of_firmware(pci: PciAddress) -> Option<Read> {
+    let row = row(pcie::NONFATAL)?;
+    Some(Read {
+        line: KernelLine {
+            row: row.id.to_owned(),
+            subject: Subject::new(SubjectKind::Pci, pci.0),
+        },
+        // Of none of its forms.
+        form: usize::MAX,
+        row,
+    })
+}
+
 /// Finds a message in the table. `device`: the address that the record's dictionary names. `at_us`: its time since boot, in
 /// microseconds.
 pub(super) fn read(text: &str, device: Option<&PciAddress>, at_us: u64) -> Option<Read> {

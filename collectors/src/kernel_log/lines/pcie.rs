@@ -5,6 +5,8 @@ use super::{Ends, Meaning, ROW, Row};
 use crate::SubjectKind::Pci;
 
 const ERROR: &str = "pcie-error";
+/// The row of an uncorrected error that is not fatal.
+pub(super) const NONFATAL: &str = "aer-nonfatal";
 
 const fn fault(ends: Ends) -> Meaning {
     Meaning::Fault { check: ERROR, ends }
@@ -26,7 +28,7 @@ const NON_FATAL: &[Form] = &[
     pci("Uncorrected (Non-Fatal) error message received from <>"),
     pci("Uncorrectable (Non-Fatal) error received: <>"),
     pci("Uncorrectable (Non-Fatal) error message received from <>"),
-    // The firmware has handled it, and reports it through GHES. The kernel prints this line for no corrected one.
+    // Reported by the firmware. The kernel prints this line for no corrected one.
     pci("aer_uncor_severity: "),
 ];
 const FATAL: &[Form] = &[
@@ -48,7 +50,7 @@ pub(super) static ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        id: "aer-nonfatal",
+        id: NONFATAL,
         what: "uncorrected PCIe error (non-fatal)",
         about: Pci,
         meaning: fault(Ends::Quiet(6)),

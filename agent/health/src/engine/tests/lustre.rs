@@ -92,6 +92,8 @@ fn a_target_that_the_log_calls_lost_is_back_once_a_reading_shows_its_connection(
         ("scratch-OST0001", other),
         ("scratch-OST0001", unread),
         ("MGC10.2.0.40@o2ib", scratch(&[], 0)),
+        ("scratch-OST0000-osc-MDT0000", scratch(&[], 0)),
+        ("scratch-MDT0000-lwp-OST0018", scratch(&[], 0)),
     ] {
         let mut sim = node(series);
         sim.event(line("lustre-lost", target));
