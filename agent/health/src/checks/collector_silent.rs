@@ -97,8 +97,8 @@ fn silence(collector: &CollectorState, at: Duration) -> Silence {
             if let Some(Err((reason, text))) = &collector.watcher {
                 return Silence::Since(format!("{reason}: {text}"));
             }
-            let is_read =
-                |d: &model::snapshot::DeviceState| d.shown(at, collector.max_age()) || d.error.is_some();
+            // Also one that failed, but not for ever.
+            let is_read = |d: &model::snapshot::DeviceState| at.saturating_sub(d.at) <= collector.max_age();
             let last = collector.devices.iter().map(|d| d.at).max();
             match last {
                 Some(last) if !collector.devices.iter().any(is_read) => Silence::Since(format!(

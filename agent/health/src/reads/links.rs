@@ -47,7 +47,7 @@ pub struct Links {
 impl Links {
     /// Whether every link that the board uses is up. The earlier state of the GPU alone does not show which those are.
     pub const fn is_whole(&self) -> bool {
-        self.up > 0 && (self.up == self.all || (self.is_common && self.up >= self.usual))
+        self.up > 0 && self.up >= self.usual && (self.up == self.all || self.is_common)
     }
 }
 
@@ -102,7 +102,8 @@ pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bo
         };
         let (place, wanted) = (gpu.place().to_owned(), wanted(gpu, nvlinks));
         // A GPU without links is compared only with its own kind.
-        let is_alike = |other: usize| all > 0 || products.get(other) == products.get(at);
+        let is_same = |other: usize| products.get(other) == products.get(at);
+        let is_alike = |other: usize| all > 0 || is_same(other);
         let others = counts
             .iter()
             .enumerate()
@@ -110,9 +111,7 @@ pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bo
         let peers = others
             .filter_map(|(other, count)| Some((other, (*count)?)))
             .filter(|(_, (_, all))| *all > 0 || wanted > 0);
-        let peers: Vec<(bool, u64)> = peers
-            .map(|(other, (up, _))| (products.get(other) == products.get(at), up))
-            .collect();
+        let peers: Vec<(bool, u64)> = peers.map(|(other, (up, _))| (is_same(other), up)).collect();
         let common = agreed(peers.iter().map(|(_, up)| *up));
         let best = known.links.get(&place).copied().unwrap_or(0).max(up);
         let usual = best.max(common.unwrap_or(0));

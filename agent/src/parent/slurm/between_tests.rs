@@ -58,6 +58,21 @@ fn without_the_start_of_slurmctld_nothing_is_said_about_a_drain_that_is_gone() {
     );
     let node = cluster.slurm.look().unwrap();
     assert_eq!(node.controller_started, Some(1_795_231_260));
+
+    // As where one of several slurmctlds hangs.
+    cluster.set("state", "IDLE");
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.set("state", "IDLE");
+    for _ in 0..3 {
+        cluster.hook(cluster.calls() + 1, failure);
+        assert!(matches!(cluster.slurm.look(), Err(LookError::Failed(_))));
+    }
+    cluster.hook(cluster.calls() + 1, failure);
+    let node = cluster.slurm.look().unwrap();
+    assert_eq!((node.is_drained(), node.controller_started), (false, None));
+    let calls = cluster.calls();
+    cluster.slurm.look().unwrap();
+    assert_eq!(cluster.calls(), calls, "not asked again");
 }
 
 /// On a busy slurmctld, an answer about the pause takes seconds.

@@ -38,6 +38,8 @@ pub struct Slurm {
     is_gone: bool,
     /// The start of slurmctld, as read after that.
     started: Option<i64>,
+    /// How often it was asked for.
+    asked: u8,
     /// The request was abandoned: it must not write any more.
     given_up: Arc<AtomicBool>,
 }
@@ -94,6 +96,7 @@ impl Slurm {
             memory: DrainMemory::default(),
             is_gone: false,
             started: None,
+            asked: 0,
             given_up: Arc::default(),
         }
     }
@@ -155,8 +158,16 @@ impl Slurm {
         if self.is_gone && shown.drained == Some(false) {
             // Lifted by an operator, or lost in a crash of slurmctld: the time of its start distinguishes them, and without
             // it the daemon would take a loss for a lift.
-            if self.started.is_none() {
-                self.started = self.controller_started(&found)?;
+            if self.started.is_none() && self.asked < TRIES {
+                self.asked += 1;
+                match self.controller_started(&found) {
+                    Ok(started) => self.started = started,
+                    // scontrol also asks the other slurmctlds, of which one may be off for weeks.
+                    Err(silence) if self.asked < TRIES => return Err(silence.into()),
+                    Err(_) => {
+                        tracing::warn!("slurmctld does not say when it started; the drain counts as lifted")
+                    }
+                }
             }
             shown.controller_started = self.started;
         }
@@ -166,9 +177,15 @@ impl Slurm {
     fn controller_started(&mut self, found: &LocalSlurmd) -> Result<Option<i64>, Silence> {
         let args = vec!["show".to_owned(), "config".to_owned()];
         let result = self.scontrol.run(&self.config, found, args);
-        let output = answer("scontrol show config", result)?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        Ok(sinfo::controller_started(&text, &TimeZone::UTC))
+        let started = |output: &spawn::CommandOutput| {
+            let text = String::from_utf8_lossy(&output.stdout);
+            sinfo::controller_started(&text, &TimeZone::UTC)
+        };
+        // Where no slurmctld answers its last question, it ends with 1 after all it has printed.
+        if let Some(started) = result.as_ref().ok().and_then(started) {
+            return Ok(Some(started));
+        }
+        answer("scontrol show config", result).map(|_| None)
     }
 
     /// Carries out an action, if the node's current state permits it.
@@ -349,7 +366,7 @@ impl Slurm {
         // Whoever asked for it, and whether its write was answered: the reason is the proof.
         if let Some(incident) = texts::incident_of(reason).and_then(IncidentId::parse) {
             self.memory.drained(&incident);
-            (self.is_gone, self.started) = (false, None);
+            (self.is_gone, self.started, self.asked) = (false, None, 0);
             self.slots.used();
         } else if texts::is_slurm_text(reason) {
             self.slots.used();
@@ -503,6 +520,9 @@ impl Slurm {
         }
     }
 }
+
+/// How often the start of slurmctld is asked for.
+const TRIES: u8 = 4;
 
 /// Whether a person ordered it: no pause holds it.
 fn is_ordered(action: &Action) -> bool {

@@ -82,4 +82,19 @@ fn single_devices_that_cannot_be_read_are_other_findings() {
             .iter()
             .any(|text| text.starts_with("no current reading"))
     );
+    // Their errors are no reading for ever.
+    sim.host.stopped = Some(sim.now.boottime);
+    sim.pass(500);
+    assert!(sim.says("no current reading", false), "{:?}", sim.incidents());
+}
+
+/// One failed reading, and none after it.
+#[test]
+fn a_reading_that_failed_before_its_worker_stopped_is_no_finding_of_the_device() {
+    let mut sim = node(4);
+    (sim.host.ports[1].state, sim.host.ports[1].error) = (None, Some("io"));
+    sim.pass(15);
+    sim.host.stopped = Some(sim.now.boottime);
+    sim.pass(900);
+    assert_eq!(sim.incidents(), ["no current reading open"]);
 }

@@ -59,7 +59,7 @@ fn what_such_a_gpu_does_not_have_need_not_be_shown() {
 
 #[test]
 fn links_that_a_board_does_not_use_need_not_be_up() {
-    let gpus = |up: [u64; 4]| {
+    let gpus = |up: [u64; 4], first: u64| {
         let gpu = |(at, up): (usize, &u64)| {
             let address = ["0000:17:00.0", "0000:18:00.0", "0000:19:00.0", "0000:1a:00.0"][at];
             let address = if at == 0 { GPU } else { address };
@@ -71,22 +71,25 @@ fn links_that_a_board_does_not_use_need_not_be_up() {
                 ..driven(vec![
                     (&m::UP, vec![], 1),
                     (&m::INFO, info, 1),
-                    (&n::NVLINK_LINKS, vec![], 18),
+                    (&n::NVLINK_LINKS, vec![], if at == 0 { first } else { 18 }),
                     (&n::NVLINK_LINKS_UP, vec![], *up),
                 ])
             }
         };
         up.iter().enumerate().map(gpu).collect::<Vec<_>>()
     };
-    for (up, state) in [
-        ([12; 4], "cleared"),
-        ([11, 12, 12, 12], "open"),
-        ([11; 4], "open"),
+    for (before, up, first, state) in [
+        ([12; 4], [12; 4], 18, "cleared"),
+        ([12; 4], [11, 12, 12, 12], 18, "open"),
+        ([12; 4], [11; 4], 18, "open"),
+        // Its driver counts fewer than before, and all of those are up.
+        ([18; 4], [17, 18, 18, 18], 17, "open"),
+        ([18; 4], [18; 4], 18, "cleared"),
     ] {
-        let mut sim = node(Mode::Drain, gpus([12; 4]));
+        let mut sim = node(Mode::Drain, gpus(before, 18));
         sim.xid(74);
         sim.reboot();
-        sim.host.driven = gpus(up);
+        sim.host.driven = gpus(up, first);
         sim.pass(300);
         let is_so = has(&sim, &format!("xid74 {state}"));
         assert!(is_so, "{up:?} {:?}", sim.incidents());
