@@ -363,7 +363,7 @@ impl Slurm {
         }
         let reason = state.reason.as_ref().filter(|_| state.has(Flag::Drain));
         let reason = reason.map_or("", |reason| reason.text.as_str());
-        // Whoever asked for it, and whether its write was answered: the reason is the proof.
+        // Of an act of this parent or of an earlier one, answered or not: the reason is the proof.
         if let Some(incident) = texts::incident_of(reason).and_then(IncidentId::parse) {
             self.memory.drained(&incident);
             (self.is_gone, self.started, self.asked) = (false, None, 0);
