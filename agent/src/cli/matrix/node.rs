@@ -284,7 +284,8 @@ impl Node {
 
     /// The node in virtual time, without what differs between two runs.
     fn snapshot(&mut self) -> Snapshot {
-        let mut snapshot = Snapshot::clone(&self.fleet.snapshot(self.now()));
+        let now = self.now();
+        let mut snapshot = Snapshot::clone(&self.fleet.snapshot(now));
         let started: Vec<&str> = self
             .workers
             .iter()
@@ -303,6 +304,8 @@ impl Node {
                 device.took = Duration::ZERO;
                 if let Some(late) = &mut device.late {
                     late.since = self.virtual_of(late.since);
+                    // Its worker reports it again and again, in real time.
+                    late.heard = now;
                     late.task.clone_from(&self.task);
                     // The values of a device that does not answer are those of its last reading.
                     device.at = device.at.min(late.since);
@@ -310,6 +313,7 @@ impl Node {
             }
             for late in &mut collector.late {
                 late.since = self.virtual_of(late.since);
+                late.heard = now;
                 late.task.clone_from(&self.task);
             }
         }
