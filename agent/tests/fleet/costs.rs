@@ -87,7 +87,8 @@ pub fn drained_nodes(slurm: &Slurm) -> usize {
     nodes.ok().unwrap().stdout.trim().parse().unwrap()
 }
 
-/// scontrol once for the identity, then sinfo: a drain without a limit is read, written, and read back.
+/// scontrol once for the identity, then sinfo: of a drain without a limit the pause and the node are read, then it is written and
+/// read back.
 fn commands_of_a_node(slurm: &mut Slurm) {
     let name = slurm.register_absent(1).unwrap().remove(0);
     let wrapper = ScontrolWrapper::new(testkit::exec::which("scontrol").unwrap()).unwrap();
@@ -105,8 +106,8 @@ fn commands_of_a_node(slurm: &mut Slurm) {
     node.drain();
     assert_eq!(
         commands(),
-        ["-h", "show", "update", "-h"],
-        "the pause is read too"
+        ["show", "-h", "update", "-h"],
+        "the pause is read too, and before the node"
     );
     assert!(node.look().unwrap().is_drained());
     assert_eq!(commands(), ["-h"]);
