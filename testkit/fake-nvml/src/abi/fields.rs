@@ -127,11 +127,10 @@ fn rules<'a>(view: &'a View, field: &Field) -> impl Iterator<Item = &'a Rule> {
     })
 }
 
-/// NVML_POWER_SCOPE_GPU and NVML_POWER_SCOPE_MODULE.
-const GPU_SCOPE: c_uint = 0;
+/// NVML_POWER_SCOPE_MODULE.
 const MODULE_SCOPE: c_uint = 1;
 
-/// Whether nvml.h has these scopes for it: power, its limits and energy.
+/// Whether nvml.h has this scope for it: power, its limits and energy.
 fn is_power(field: &Field) -> bool {
     (185..=192).contains(&field.id)
 }
@@ -141,9 +140,9 @@ fn lookup(view: &View, field: &Field, scope: c_uint) -> Reply<i64> {
     if view.mig.is_some() {
         return Err(code::NOT_SUPPORTED);
     }
-    if is_power(field) && scope != GPU_SCOPE {
-        return match (field.name, scope) {
-            ("DEV_POWER_AVERAGE", MODULE_SCOPE) => view.num(Key::PowerModule),
+    if is_power(field) && scope == MODULE_SCOPE {
+        return match field.name {
+            "DEV_POWER_AVERAGE" => view.num(Key::PowerModule),
             _ => Err(code::NOT_SUPPORTED),
         };
     }

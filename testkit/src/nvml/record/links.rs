@@ -13,6 +13,9 @@ use super::ask::{NO_FUNCTION, Nvml, Said, int, set};
 /// The highest number of links in the headers.
 const MOST_LINKS: u32 = 36;
 
+/// NVML_POWER_SCOPE_MODULE: a Grace processor and its GPUs.
+const MODULE_SCOPE: u32 = 1;
+
 /// Records all of them.
 pub(super) fn ask(nvml: &mut Nvml, index: u32, gpu: nvmlDevice_t, ids: Numbering, table: &mut toml::Table) {
     let who = format!("GPU {index}");
@@ -23,8 +26,14 @@ pub(super) fn ask(nvml: &mut Nvml, index: u32, gpu: nvmlDevice_t, ids: Numbering
 
 /// Reads every field, for link fields of every link. Returns the number of links.
 fn fields(nvml: &mut Nvml, who: &str, gpu: nvmlDevice_t, ids: Numbering, table: &mut toml::Table) -> u32 {
-    let plain = FIELDS.iter().filter(|f| !of_link(f)).map(|f| (f, 0)).collect();
-    for (field, _, said) in values(nvml, who, gpu, ids, plain) {
+    let plain = FIELDS.iter().filter(|f| !of_link(f)).map(|f| (f, 0));
+    let module = FIELDS.iter().find(|f| f.name == "DEV_POWER_AVERAGE");
+    let plain = plain.chain(module.map(|f| (f, MODULE_SCOPE))).collect();
+    for (field, scope, said) in values(nvml, who, gpu, ids, plain) {
+        if scope == MODULE_SCOPE {
+            set(table, "power.module", said);
+            continue;
+        }
         let name = field.name.strip_prefix("DEV_").unwrap_or(field.name);
         let same = SAME.iter().find(|(n, _)| *n == name);
         match (name, same) {
