@@ -150,7 +150,8 @@ mod tests {
     fn a_section_of_another_record_or_far_away_is_not_its() {
         let memory = "{1}[Hardware Error]:   section_type: memory error";
         let other = "{2}[Hardware Error]:   section_type: PCIe error";
-        assert_eq!(events(&[SEVERE, other, memory]), ["ghes-uncorrected "]);
+        let both = events(&[SEVERE, other, memory]);
+        assert_eq!(both, ["ghes-pcie ", "ghes-uncorrected "]);
         assert_eq!(events(&[memory]), [""; 0], "a corrected one");
         let corrected = "{3}[Hardware Error]: event severity: corrected";
         assert_eq!(events(&[corrected, memory]), ["ghes-corrected "]);
