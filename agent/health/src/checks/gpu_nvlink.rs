@@ -67,14 +67,17 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         };
         // A GPU that stays down alone after all were down is a new finding.
         for own in [true, false] {
+            let key = key(CHECK.id, gpu, if own { "" } else { "together" });
+            // What peers have that are not read may still be missed.
+            let is_known = links.is_common() || are_read(judge) || !judge.bad.contains(&key);
             let reading = match is_down(&&links) {
                 true if own == is_own && settled => Reading::Bad,
                 true if is_own && !own => Reading::Good,
-                false if links.up > 0 => Reading::Good,
+                false if links.up > 0 && is_known => Reading::Good,
                 _ => Reading::Unknown,
             };
             judged.push(Judged {
-                key: key(CHECK.id, gpu, if own { "" } else { "together" }),
+                key,
                 subject: gpu.subject(),
                 reading,
                 at: gpu.at,
@@ -86,12 +89,16 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     judged
 }
 
+/// Whether every GPU of the node is read.
+fn are_read(judge: &Judge<'_>) -> bool {
+    judge.gpus.iter().all(|gpu| gpu.is_up() == Some(true))
+}
+
 /// The end of findings about a GPU that never had a link, where the site no longer expects any, and of one whose links MIG took down.
 fn no_longer_expected<'a>(judge: &Judge<'a>, gpu: &Gpu<'_>) -> Vec<Judged<'a>> {
     let had_none = judge.known.links.get(gpu.place()).is_none_or(|best| *best == 0);
     // Links of peers that are not read may still be missed.
-    let are_read = judge.gpus.iter().all(|gpu| gpu.is_up() == Some(true));
-    let has_none = links::has_none(gpu) && had_none && are_read;
+    let has_none = links::has_none(gpu) && had_none && are_read(judge);
     let is_unwanted = has_none && links::wanted(gpu, judge.site.settings.expect.nvlinks) == 0;
     if !is_unwanted && !links::are_off(gpu) {
         return Vec::new();

@@ -45,6 +45,11 @@ pub struct Links {
 }
 
 impl Links {
+    /// Whether the usual number is that of peers or of the site, not only of this GPU.
+    pub const fn is_common(&self) -> bool {
+        self.is_common
+    }
+
     /// Whether every link that the board uses is up. The earlier state of the GPU alone does not show which those are.
     pub const fn is_whole(&self) -> bool {
         self.up > 0 && self.up >= self.usual && (self.up == self.all || self.is_common)
