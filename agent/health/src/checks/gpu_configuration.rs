@@ -10,6 +10,7 @@ use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Rank, Remedy};
 use crate::judge::Judge;
 use crate::reads::gpu::Gpu;
+use crate::reads::links::PEERS;
 use crate::settings::Expect;
 
 /// The row.
@@ -105,8 +106,6 @@ static LEVELS: [Level; 4] = [
 
 /// `gpu_compute_mode`: no program may use the GPU.
 const PROHIBITED: f64 = 2.0;
-/// Other GPUs of the model that make a difference, as for NVLinks.
-const PEERS: usize = 3;
 /// Limits differ by a few watts between boards of one model.
 const CLEARLY: f64 = 0.95;
 

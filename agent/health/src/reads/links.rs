@@ -89,10 +89,13 @@ fn count(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
     (gpu.is_up() == Some(true) && up <= all && !are_off(gpu)).then_some((up, all))
 }
 
-/// The number of at least three GPUs that all agree.
+/// As many other GPUs say what is usual.
+pub const PEERS: usize = 3;
+
+/// The number of at least [`PEERS`] GPUs that all agree.
 fn agreed(mut counts: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (seen, first) = (counts.clone().count(), counts.next()?);
-    (seen >= 3 && counts.all(|count| count == first)).then_some(first)
+    (seen >= PEERS && counts.all(|count| count == first)).then_some(first)
 }
 
 /// Notes the links of each GPU. Returns whether a highest number changed.
