@@ -17,7 +17,7 @@ use crate::parent::slurm::write::Slurm;
 use crate::web;
 use collectors::settings::duration;
 use health::Mode;
-use health::checks::Scope;
+use health::checks::{Scope, Version};
 use health::settings::Command;
 use model::scheduler::LookError;
 use slurm::guard::reservation;
@@ -57,7 +57,8 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
                 let warnings = missing_addresses(config)
                     + &refused_commands(&read)
                     + &unknown_operators(config)
-                    + &taken_uids();
+                    + &taken_uids()
+                    + &early_baseline(config);
                 let (node, slots) = (prove_node(config), try_slot(config));
                 Ok(screen::tell(
                     &format!("{}{warnings}{node}{slots}", summary(&read)),
@@ -134,6 +135,20 @@ fn unknown_operators(config: &Config) -> String {
 fn taken_uids() -> String {
     let taken = sys::users::taken().into_iter();
     taken.map(|user| format!("warning: {user}\n")).collect()
+}
+
+/// A warning for a `health.baseline` above this program's version: checks of later versions would act from their first day.
+fn early_baseline(config: &Config) -> String {
+    let ours = env!("CARGO_PKG_VERSION");
+    let baseline = config.health.baseline.as_deref();
+    let above = baseline.filter(|text| Version::parse(text) > Version::parse(ours));
+    let warning = above.map(|text| {
+        format!(
+            "warning: health.baseline: found {text:?}, expected at most {ours}, this version: new checks would act from \
+             the upgrade that brings them\n"
+        )
+    });
+    warning.unwrap_or_default()
 }
 
 /// A warning for each interface and network of `listen` without an address here. No error, as above: it may come later.
@@ -352,6 +367,21 @@ mod tests {
             found.starts_with(
                 "warning: health.operators: found \"no-such-user\", expected a name of /etc/passwd"
             ) && found.lines().count() == 1,
+            "{found}"
+        );
+    }
+
+    #[test]
+    fn a_baseline_above_this_version_is_named() {
+        let mut config = Config::default();
+        for fits in [None, Some("0.1"), Some(env!("CARGO_PKG_VERSION"))] {
+            config.health.baseline = fits.map(str::to_owned);
+            assert_eq!(early_baseline(&config), "");
+        }
+        config.health.baseline = Some("99.0".to_owned());
+        let found = early_baseline(&config);
+        assert!(
+            found.starts_with("warning: health.baseline: found \"99.0\", expected at most"),
             "{found}"
         );
     }

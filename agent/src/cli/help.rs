@@ -74,12 +74,13 @@ Examples:
 pub(super) const WHY: &str = "\
 Exit codes:
   0  success, also without incidents
-  1  unknown incident or subject
+  1  unknown incident or subject, or no incident of a check
   2  the daemon did not answer
 
 Examples:
   nodewarden why                              all open incidents
   nodewarden why k3v7qzpa                     one incident, open or closed
+  nodewarden why xid                          incidents with a finding of a check
   nodewarden why GPU-6f1c2f0e                 incidents of a GPU; a prefix of its UUID is enough
   nodewarden why --all                        also closed incidents";
 

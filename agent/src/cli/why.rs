@@ -19,8 +19,8 @@ use steps::Caller;
 /// The arguments of `nodewarden why`.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    /// Incident id, subject, or GPU by UUID, index or PCI address; of ids and UUIDs a prefix is enough. Default: all open incidents.
-    #[arg(value_name = "ID|SUBJECT")]
+    /// Incident id, check, subject, or GPU by UUID, index or PCI address; of ids and UUIDs a prefix is enough. Default: all open incidents.
+    #[arg(value_name = "ID|CHECK|SUBJECT")]
     id: Option<String>,
     /// Also show closed incidents.
     #[arg(long)]

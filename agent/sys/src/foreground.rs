@@ -26,7 +26,7 @@ pub fn find(program: &OsStr) -> io::Result<()> {
         return is_program(Path::new(program));
     }
     let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let mut best = io::Error::from(io::ErrorKind::NotFound);
+    let mut best = io::Error::new(io::ErrorKind::NotFound, "not found in the folders of PATH");
     for dir in env::split_paths(&path) {
         match is_program(&dir.join(program)) {
             Ok(()) => return Ok(()),
@@ -44,7 +44,7 @@ fn is_program(path: &Path) -> io::Result<()> {
     let is_file = SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFREG;
     is_file
         .then_some(())
-        .ok_or(io::ErrorKind::PermissionDenied.into())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file"))
 }
 
 /// Runs a command to its end. `open` stays open as long as the command or this process lives. Ctrl-C reaches the

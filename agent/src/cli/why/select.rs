@@ -88,7 +88,8 @@ fn is_index(name: &str) -> bool {
 
 fn begins(incident: &IncidentView, name: &str) -> bool {
     let starts = |text: &str| !name.is_empty() && text.starts_with(name);
-    starts(&incident.id) || starts(&incident.subject) || is_start(&incident.subject_name, name)
+    let of_check = || incident.check == name || incident.findings.iter().any(|f| f.check == name);
+    starts(&incident.id) || starts(&incident.subject) || is_start(&incident.subject_name, name) || of_check()
 }
 
 /// Whether a subject's name has this prefix; `status` prints only the first digits of a UUID.
@@ -98,6 +99,9 @@ fn is_start(subject: &str, name: &str) -> bool {
 }
 
 fn unknown(view: &View, name: &str) -> String {
+    if health::checks::check(name).is_some() {
+        return format!("no incident of check {name}");
+    }
     let known: Vec<&str> = view.incidents.iter().map(|i| i.id.as_str()).collect();
     if known.is_empty() {
         return format!("unknown incident {name}; there are no incidents");

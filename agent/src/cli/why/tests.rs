@@ -193,6 +193,15 @@ fn a_name_picks_by_id_subject_or_their_beginning() {
     ] {
         assert_eq!(ids(name, all).as_deref(), Ok(found), "{name:?}");
     }
+    status.view.incidents[0].check = "gpu-down".to_owned();
+    status.view.incidents[0].findings[0].check = "xid".to_owned();
+    for check in ["gpu-down", "xid"] {
+        assert_eq!(ids(Some(check), false).as_deref(), Ok("abcdefgh"), "{check}");
+    }
+    assert_eq!(
+        ids(Some("kernel-crash"), true).unwrap_err(),
+        "no incident of check kernel-crash"
+    );
     for name in ["GPU-3", ""] {
         let error = ids(Some(name), true).unwrap_err();
         assert!(error.contains("expected one of abcdefgh, zyxwvuts"), "{error}");
