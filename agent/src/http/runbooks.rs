@@ -34,8 +34,7 @@ pub(super) fn at(path: &str) -> Option<&'static Runbook> {
 
 /// The runbook of a check. `None`: a check of another release.
 pub(super) fn of_check(id: &str) -> Option<&'static Runbook> {
-    let file = checks::check(id)?.runbook.rsplit('/').next()?;
-    at(&format!("{INDEX}{}", file.strip_suffix(".md")?))
+    at(&format!("{INDEX}{}", checks::check(id)?.id))
 }
 
 /// The page.

@@ -45,7 +45,7 @@ fn row(check: &Check) -> String {
         check.since.1,
         check.since.2,
         check.id,
-        check.runbook.trim_start_matches("docs/"),
+        check.runbook(),
     )
 }
 

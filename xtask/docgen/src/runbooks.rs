@@ -45,14 +45,17 @@ scontrol update NodeName=NODE State=UNDRAIN                # after it
 "#;
 
 pub(crate) fn page(fixtures: &Path) -> Result<String> {
-    let root = fixtures.parent().context("fixtures/ has no folder")?;
+    let docs = fixtures.parent().context("fixtures/ has no folder")?.join("docs");
     let row = |id: &str, runbook: &str| {
-        let text = std::fs::read_to_string(root.join(runbook)).with_context(|| runbook.to_owned())?;
+        let text = std::fs::read_to_string(docs.join(runbook)).with_context(|| runbook.to_owned())?;
         let fault =
             fault(&text, id).with_context(|| format!("{runbook}: the first line must be `# {id}: FAULT`"))?;
         Ok(format!("| [{id}]({id}.md) | {} |\n", cell(fault)))
     };
-    let rows: Result<String> = CHECKS.iter().map(|check| row(check.id, check.runbook)).collect();
+    let rows: Result<String> = CHECKS
+        .iter()
+        .map(|check| row(check.id, &check.runbook()))
+        .collect();
     Ok(format!("{HEAD}{}{TAIL}", rows?))
 }
 

@@ -23,7 +23,6 @@ pub static CHECK: Check = Check {
     // The fault is nodewarden's or its installation's.
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/collector-silent.md",
     watch: || Looks::start(conditions),
 };
 

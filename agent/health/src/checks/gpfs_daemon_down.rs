@@ -23,7 +23,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpfs-daemon-down.md",
     watch: || Box::<DaemonSeen>::default(),
 };
 

@@ -25,7 +25,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpfs-node-state.md",
     watch: || Box::<NodeState>::default(),
 };
 

@@ -24,7 +24,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     may: May::ObserveOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpfs-waiters-long.md",
     watch: || Looks::start(conditions),
 };
 

@@ -30,7 +30,6 @@ pub static CHECK: Check = Check {
     // Statistical evidence only: an operator tests the GPU before a drain.
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-application-errors.md",
     watch: || Box::<State>::default(),
 };
 

@@ -25,7 +25,6 @@ pub static CHECK: Check = Check {
     // Jobs still run, and a wrong profile affects all nodes.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-configuration.md",
     watch: || Looks::start(conditions),
 };
 

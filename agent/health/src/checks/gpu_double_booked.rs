@@ -18,7 +18,6 @@ pub static CHECK: Check = Check {
     // Two schedulers disagree: draining the node in one of them repairs nothing.
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-double-booked.md",
     watch: || Looking::start(&ROW),
 };
 

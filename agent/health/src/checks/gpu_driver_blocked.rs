@@ -20,7 +20,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-driver-blocked.md",
     watch: || Blocked::start(&RULE),
 };
 

@@ -28,7 +28,6 @@ pub static CHECK: Check = Check {
     // A driver that an administrator upgrades is unusable until the module is reloaded.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-driver-unusable.md",
     watch: || Box::<Unusable>::default(),
 };
 

@@ -24,7 +24,6 @@ pub static UNCORRECTED: Check = Check {
     // A contained error ends one program; for others an Xid or the driver's verdict drains.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-ecc-uncorrected.md",
     watch: || Box::<Uncorrected>::default(),
 };
 
@@ -39,7 +38,6 @@ pub static CORRECTED: Check = Check {
     scope: Scope::Node,
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-ecc-corrected.md",
     watch: || Leaps::start(std::slice::from_ref(&LEAPS)),
 };
 
@@ -54,7 +52,6 @@ pub static SRAM: Check = Check {
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-sram-threshold.md",
     watch: || Looks::start(sram),
 };
 

@@ -27,7 +27,6 @@ pub static CHECK: Check = Check {
     // The job runs slower, but no hardware failed: a drain would not help. The node's Comment explains the slow job.
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-foreign-process.md",
     watch: || Looking::start(&ROW),
 };
 

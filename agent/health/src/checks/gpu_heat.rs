@@ -21,7 +21,6 @@ pub static SLOWDOWN: Check = Check {
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-slowdown.md",
     watch: || Looks::start(slowdown),
 };
 
@@ -36,7 +35,6 @@ pub static TEMPERATURE: Check = Check {
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-temperature.md",
     watch: || Looks::start(temperature),
 };
 

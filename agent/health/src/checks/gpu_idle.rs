@@ -28,7 +28,6 @@ pub static CHECK: Check = Check {
     // No hardware failed.
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-idle.md",
     watch: || Looks::start(conditions),
 };
 

@@ -30,7 +30,6 @@ pub static CHECK: Check = Check {
     // The next job may lack memory. An operator ends the process; no hardware failed.
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-memory-held.md",
     watch: || Looks::start(conditions),
 };
 

@@ -27,7 +27,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-missing.md",
     watch: || Box::new(Missing::default()),
 };
 

@@ -21,7 +21,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-row-remap.md",
     watch: || Looks::start(conditions),
 };
 

@@ -24,7 +24,6 @@ pub static PERSISTENCE: Check = Check {
     scope: Scope::Node,
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-persistence-off.md",
     watch: || Looks::start(persistence),
 };
 
@@ -39,7 +38,6 @@ pub static FABRIC: Check = Check {
     scope: Scope::Shared,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-fabric.md",
     watch: || Looks::start(fabric),
 };
 

@@ -33,7 +33,6 @@ pub static CHECK: Check = Check {
     // The cause is the job's program or a peer on any node.
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-stalled.md",
     watch: || Looks::start(conditions),
 };
 

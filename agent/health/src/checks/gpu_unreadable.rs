@@ -18,7 +18,6 @@ pub static CHECK: Check = Check {
     // The GPU may still work for jobs.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-unreadable.md",
     watch: || Looks::start(|judge, ()| unreadable::conditions(judge, &RULE)),
 };
 

@@ -36,7 +36,6 @@ macro_rules! check {
             scope: Scope::$scope,
             may: May::$may,
             since: Version(0, 1, 0),
-            runbook: concat!("docs/runbooks/", $id, ".md"),
             watch: || State::start(&$name),
         };
     };

@@ -27,7 +27,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/lustre-evicted.md",
     watch: || Box::<State>::default(),
 };
 

@@ -23,7 +23,6 @@ pub static CHECK: Check = Check {
     // Jobs without Lustre still run, and others may have a second interface.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/lustre-lnet-down.md",
     watch: || Looks::start(conditions),
 };
 

@@ -24,7 +24,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/lustre-target-unreachable.md",
     watch: || Looks::start(conditions),
 };
 

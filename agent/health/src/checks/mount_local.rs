@@ -24,7 +24,6 @@ pub static READ_ONLY_CHECK: Check = Check {
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/mount-read-only.md",
     watch: || Box::<Writable>::default(),
 };
 
@@ -39,7 +38,6 @@ pub static FULL_CHECK: Check = Check {
     scope: Scope::Node,
     may: May::ObserveOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/mount-full.md",
     watch: || Looks::start(full),
 };
 

@@ -23,7 +23,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/mount-unresponsive.md",
     watch: || Looks::start(|judge, ()| conditions(judge)),
 };
 

@@ -32,7 +32,6 @@ pub static MEMORY: Check = Check {
     // Jobs that fit still run, and a wrong profile affects all nodes.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/memory-missing.md",
     watch: || Looks::start(|judge, (): &mut ()| total(judge, &MEMORY_TOTAL)),
 };
 
@@ -44,7 +43,6 @@ pub static PORTS: Check = Check {
     ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. A port that is unreadable, disabled by an administrator, in another network namespace or assigned to a virtual machine counts as possibly up.",
     // A failed leaf switch takes one port of every node.
     scope: Scope::Shared,
-    runbook: "docs/runbooks/rdma-ports-missing.md",
     watch: || Looks::start(|judge, (): &mut ()| total(judge, &PORTS_UP)),
     ..MEMORY
 };
@@ -54,7 +52,6 @@ pub static CPUS: Check = Check {
     id: "cpu-missing",
     fires_when: "Fewer logical CPUs are online than `health.expect.cpus`.",
     clears_when: "3 consecutive readings, at least 100 s, with as many CPUs online, or without the key.",
-    runbook: "docs/runbooks/cpu-missing.md",
     watch: || Looks::start(|judge, (): &mut ()| total(judge, &CPUS_ONLINE)),
     ..MEMORY
 };
@@ -67,7 +64,6 @@ pub static MOUNTS: Check = Check {
     ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Mount points where an automounter waits for an access, and those next below its folder (indirect map).",
     // A storage server that was down at boot leaves every node without its mount.
     scope: Scope::Shared,
-    runbook: "docs/runbooks/mount-missing.md",
     watch: || Looks::start(|judge, (): &mut ()| conditions(judge, &MOUNTS, mounts(judge))),
     ..MEMORY
 };
@@ -77,7 +73,6 @@ pub static MODULES: Check = Check {
     id: "module-missing",
     fires_when: "A kernel module of `health.expect.modules` is not loaded.",
     clears_when: "3 consecutive readings, at least 100 s, with the module loaded, or without the entry.",
-    runbook: "docs/runbooks/module-missing.md",
     watch: || Looks::start(|judge, (): &mut ()| conditions(judge, &MODULES, modules(judge))),
     ..MEMORY
 };

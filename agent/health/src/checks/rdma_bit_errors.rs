@@ -26,7 +26,6 @@ pub static CHECK: Check = Check {
     // The fault may be at the switch's end.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-bit-errors.md",
     watch: || Looks::start(conditions),
 };
 

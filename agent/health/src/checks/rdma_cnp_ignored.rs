@@ -20,7 +20,6 @@ pub static CHECK: Check = Check {
     // The cause is configuration, and the effect is on other nodes.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-cnp-ignored.md",
     watch: || Growth::start(&ROW),
 };
 

@@ -30,7 +30,6 @@ pub static CHECK: Check = Check {
     // The adapter may still work, but its next command may block a job or a reader of its counters for 60 s.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-firmware-timeout.md",
     watch: || Box::<State>::default(),
 };
 

@@ -22,7 +22,6 @@ pub static CHECK: Check = Check {
     // Lost packets are retransmitted. The cause may be buffers, the switch's headroom or the host.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-lossless-loss.md",
     watch: || Growth::start(&ROW),
 };
 

@@ -30,7 +30,6 @@ pub static CHECK: Check = Check {
     // An administrator may have removed it, and jobs without RDMA still run.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-missing.md",
     watch: || Looks::start(conditions),
 };
 

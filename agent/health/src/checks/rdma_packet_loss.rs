@@ -24,7 +24,6 @@ pub static CHECK: Check = Check {
     // The loss may be anywhere in the fabric, and adaptive routing may look like it.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-packet-loss.md",
     watch: || Looks::start(conditions),
 };
 

@@ -28,7 +28,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Shared,
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-pause-without-cnp.md",
     watch: || Looks::start(conditions),
 };
 

@@ -27,7 +27,6 @@ pub static CHECK: Check = Check {
     // A job that writes faster than its host reads has the same effect.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-pfc-storm.md",
     watch: || Looks::start(conditions),
 };
 

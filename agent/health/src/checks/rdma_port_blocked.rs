@@ -21,7 +21,6 @@ pub static CHECK: Check = Check {
     // A driver's firmware time-out is 60 s, and the firmware often recovers.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-port-blocked.md",
     watch: || Blocked::start(&RULE),
 };
 

@@ -25,7 +25,6 @@ pub static CHECK: Check = Check {
     // It still carries traffic, and the fault may be at the switch's end.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-port-degraded.md",
     watch: || Box::<State>::default(),
 };
 

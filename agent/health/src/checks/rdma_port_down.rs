@@ -25,7 +25,6 @@ pub static CHECK: Check = Check {
     // A failed rail or leaf switch takes down one port of every node: each node would drain.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-port-down.md",
     watch: || Looks::start(conditions),
 };
 

@@ -27,7 +27,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-port-flapping.md",
     watch: || Box::<State>::default(),
 };
 

@@ -18,7 +18,6 @@ pub static CHECK: Check = Check {
     // A driver's recovery may take minutes, and jobs without RDMA still run.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-port-unreadable.md",
     watch: || Looks::start(|judge, ()| unreadable::conditions(judge, &RULE)),
 };
 

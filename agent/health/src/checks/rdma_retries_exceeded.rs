@@ -20,7 +20,6 @@ pub static CHECK: Check = Check {
     // The fault may be at either end of the connection.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-retries-exceeded.md",
     watch: || Growth::start(&ROW),
 };
 

@@ -25,7 +25,6 @@ pub static CHECK: Check = Check {
     // State S or R does not prove that the driver is blocked: gpu-driver-blocked and rdma-port-blocked drain on proof.
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/reading-blocked.md",
     watch: || Box::<Blocked>::default(),
 };
 

@@ -27,7 +27,6 @@ pub static CHECK: Check = Check {
     // The device may still work: other values of it are read.
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/values-unread.md",
     watch: || Looks::start(conditions),
 };
 

@@ -37,7 +37,6 @@ pub static CHECK: Check = Check {
     scope: Scope::Node,
     may: May::Drain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/xid.md",
     watch: || Box::<State>::default(),
 };
 

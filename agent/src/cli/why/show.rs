@@ -89,7 +89,7 @@ fn facts(i: &IncidentView, view: &View, now: i64, screen: &Screen) -> String {
         fact("acknowledged", format!("{} by {by}: {reason}", screen::time(*at)));
     }
     if let Some(check) = check {
-        fact("runbook", runbook(check.runbook));
+        fact("runbook", runbook(&check.runbook()));
     }
     table.shown(2, screen)
 }
@@ -98,8 +98,7 @@ fn facts(i: &IncidentView, view: &View, now: i64, screen: &Screen) -> String {
 const DOCUMENTS: &str = "/usr/share/doc/nodewarden";
 
 /// The daemon's page of a runbook, and its file on an installed node.
-fn runbook(source: &str) -> String {
-    let file = source.strip_prefix("docs/").unwrap_or(source);
+fn runbook(file: &str) -> String {
     let page = file.strip_suffix(".md").unwrap_or(file);
     format!("page /{page}, or {DOCUMENTS}/{file} of the package")
 }

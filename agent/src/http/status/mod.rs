@@ -117,7 +117,7 @@ struct IncidentReport {
     /// How it ends.
     ends: String,
     /// Its runbook; empty for a check of another release.
-    runbook: &'static str,
+    runbook: String,
 }
 
 /// Without the reason: an operator's may name users.
@@ -274,7 +274,7 @@ fn incident(i: &IncidentView, wall: i64) -> IncidentReport {
         age: wall.saturating_sub(i.since).max(0),
         acknowledged: i.ack.is_some(),
         ends: i.clears.clone(),
-        runbook: check.map_or("", |c| c.runbook),
+        runbook: check.map_or_else(String::new, |c| format!("docs/{}", c.runbook())),
     }
 }
 
