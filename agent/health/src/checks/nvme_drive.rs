@@ -1,9 +1,9 @@
-//! Checks `nvme-failing` and `nvme-worn`: what local NVMe drives report about themselves. A drive that does not answer or
-//! leaves the bus is in the kernel log: `disk-error`.
+//! Checks `nvme-failing` and `nvme-worn`: what local NVMe drives report about themselves, and controllers that the kernel gave
+//! up. A drive that leaves the bus is in the kernel log: `disk-error`.
 
 use std::time::Duration;
 
-use collectors::nvme::metrics::{CRITICAL_WARNING, USED};
+use collectors::nvme::metrics::{CRITICAL_WARNING, STATE, USED};
 use collectors::{Metric, PciAddress, Subject, SubjectKind};
 use model::snapshot::Sample;
 
@@ -17,14 +17,13 @@ use crate::reads::gpu::whole;
 pub static FAILING: Check = Check {
     id: "nvme-failing",
     subject: SubjectKind::Disk,
-    fires_when: "A local NVMe drive reports a critical warning: spare below its threshold, reliability degraded, read-only, or a failed memory backup.",
+    fires_when: "A local NVMe drive reports a critical warning: spare below its threshold, reliability degraded, read-only, or a failed memory backup. Or the kernel gave up its controller (state dead).",
     lasting: "7 readings, at least 360 s, none in between without the fault. Unreadable ones do not restart the count for up to 24 h",
-    clears_when: "3 consecutive readings, at least 60 s, without the warning, usually of a new drive in the slot.",
+    clears_when: "3 consecutive readings, at least 60 s, without the warning and with a live controller, usually of a new drive in the slot.",
     ignored_when: "The warning about temperature. Drives behind a network. SMART logs that cannot be read.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/nvme-failing.md",
     watch: || Looks::bridging(BRIDGES, failing),
 };
 
@@ -40,7 +39,6 @@ pub static WORN: Check = Check {
     // It is an estimate: the drive still works.
     may: May::ObserveOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/nvme-worn.md",
     watch: || Looks::bridging(BRIDGES, worn),
 };
 
@@ -64,6 +62,9 @@ const WARNINGS: [(u64, &str); 5] = [
     (1 << 5, "persistent memory region unreliable"),
 ];
 
+/// The detail of a controller that Linux gave up after a failed reset. Newer kernels keep it in the list.
+const DEAD: &str = "controller dead";
+
 fn failing<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
     for sample in judge.snapshot.samples(&CRITICAL_WARNING) {
@@ -75,6 +76,15 @@ fn failing<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
             let expected = format!("bit {bit} not set");
             judged.extend(condition(judge, &FAILING, &sample, (is_bad, detail), &expected));
         }
+    }
+    for sample in judge.snapshot.samples(&STATE) {
+        // Between these two a controller starts, is reset or leaves.
+        let is_dead = match sample.label("state") {
+            Some("dead") => true,
+            Some("live") => false,
+            _ => continue,
+        };
+        judged.extend(condition(judge, &FAILING, &sample, (is_dead, DEAD), "state live"));
     }
     judged
 }

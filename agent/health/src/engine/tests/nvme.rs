@@ -1,6 +1,6 @@
 //! Checks nvme-failing and nvme-worn.
 
-use collectors::nvme::metrics::{CRITICAL_WARNING, USED};
+use collectors::nvme::metrics::{CRITICAL_WARNING, STATE, USED};
 use collectors::{Block, Subject, SubjectKind};
 
 use super::sim::*;
@@ -123,4 +123,39 @@ fn a_failing_drive_drains_where_the_site_permits_it() {
     drives(&mut sim, Ok((4, 0.5)));
     sim.pass(600);
     assert_eq!(sim.slurm.drains, 1, "{:?}", sim.incidents());
+}
+
+/// The states of two local controllers and of one behind a network.
+fn states(sim: &mut Sim, second: &str) {
+    let mut block = Block::default();
+    block.u64(&STATE, &["nvme0", "0000:01:00.0", "live"], 1);
+    block.u64(&STATE, &["nvme1", "0000:e1:00.0", second], 1);
+    block.u64(&STATE, &["nvme2", "", "dead"], 1);
+    sim.host.others = vec![("nvme", Subject::new(SubjectKind::Node, ""), Ok(block))];
+}
+
+#[test]
+fn a_controller_that_the_kernel_gave_up_is_found_also_without_its_line_in_the_log() {
+    let mut sim = Sim::new(Mode::Drain);
+    states(&mut sim, "dead");
+    sim.pass(480);
+    assert!(sim.says("controller dead", false), "{:?}", sim.incidents());
+    assert_eq!(sim.incidents().len(), 1);
+    assert_eq!(sim.slurm.drains, 0);
+    states(&mut sim, "resetting");
+    sim.pass(600);
+    assert!(sim.says("controller dead", false), "{:?}", sim.incidents());
+    states(&mut sim, "live");
+    sim.pass(240);
+    assert!(sim.says("controller dead", true), "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_controller_that_starts_leaves_or_is_reset_is_no_finding() {
+    for state in ["new", "resetting", "connecting", "deleting", "unknown"] {
+        let mut sim = Sim::new(Mode::Drain);
+        states(&mut sim, state);
+        sim.pass(1200);
+        assert_eq!(sim.incidents(), [""; 0], "{state}");
+    }
 }
