@@ -15,6 +15,9 @@ use crate::{Block, PciAddress};
 /// degraded for hours: one read for each health tick is enough, whatever the scrape interval.
 pub(super) const KEEP: Duration = Duration::from_secs(10);
 
+/// The `function` label of a switch's upstream port.
+pub(super) const SWITCH: &str = "switch";
+
 /// Speed in transfers per second and lane, and the number of lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PciLinkRate {
@@ -123,6 +126,23 @@ pub(crate) fn of_card(folder: &Path) -> Option<PathBuf> {
     Some(upstream.unwrap_or(&own).to_owned())
 }
 
+/// The upstream ports of the switches above a function's card, from the nearest: each is two bridges above the last one. None, if the
+/// path is not shown.
+pub(super) fn uplinks(folder: &Path) -> Vec<PciAddress> {
+    let mut uplinks = Vec::new();
+    let mut card = of_card(folder);
+    while let Some(below) = card.take() {
+        let port = below.parent().filter(|port| name(port).is_some_and(is_address));
+        let upstream = port.and_then(Path::parent);
+        let address = upstream.and_then(name).filter(|name| is_address(name));
+        if let (Some(upstream), Some(address)) = (upstream, address) {
+            uplinks.push(PciAddress(address.to_owned()));
+            card = Some(upstream.to_owned());
+        }
+    }
+    uplinks
+}
+
 /// The rate now.
 pub(crate) fn current(card: &Path) -> PciLinkRate {
     rate(card, "current")
@@ -130,7 +150,7 @@ pub(crate) fn current(card: &Path) -> PciLinkRate {
 
 /// The maximum that both ends support. A card in a slot with fewer lanes is not degraded. Unknown, if the port above does not
 /// report its own, or is not shown: a virtual machine has the card on a root bus, `pci0000:00`, or below a port of its own, and
-/// the slot may be x8.
+/// the slot may be x8. The two ends of a link have the same lanes and speed now; a port that shows others is such a port too.
 pub(crate) fn max(card: &Path) -> PciLinkRate {
     let above = card.parent().and_then(|port| Some((port, name(port)?)));
     let port = match above {
@@ -139,6 +159,11 @@ pub(crate) fn max(card: &Path) -> PciLinkRate {
         // A copied tree without the links of sysfs.
         _ => return rate(card, "max"),
     };
+    let (here, there) = (current(card), current(port));
+    let differ = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a != b);
+    if differ(here.width, there.width) || differ(here.speed, there.speed) {
+        return PciLinkRate::default();
+    }
     let (own, port) = (rate(card, "max"), rate(port, "max"));
     let lower = |a: Option<u64>, b: Option<u64>| Some(a?.min(b?));
     PciLinkRate {
@@ -147,10 +172,11 @@ pub(crate) fn max(card: &Path) -> PciLinkRate {
     }
 }
 
-/// Whether a port is that of a virtual machine: `pcie-root-port` of QEMU (Red Hat) says x32, and VMware's is no slot either.
+/// Whether a port is that of a virtual machine: `pcie-root-port` of QEMU (Red Hat) says x32, and those of VMware and Amazon are no
+/// slots either.
 fn is_virtual(port: &Path) -> bool {
     let vendor = attribute::text(&port.join("vendor"));
-    matches!(vendor.as_deref(), Some("0x1b36" | "0x15ad"))
+    matches!(vendor.as_deref(), Some("0x1b36" | "0x15ad" | "0x1d0f"))
 }
 
 fn name(folder: &Path) -> Option<&str> {
@@ -282,11 +308,33 @@ mod tests {
         for (vendor, expected) in [
             ("0x1b36", PciLinkRate::default()),
             ("0x15ad", PciLinkRate::default()),
+            ("0x1d0f", PciLinkRate::default()),
             ("0x8086", lower),
         ] {
             let card = card(dir.path(), "sys/devices/pci0000:00", true);
             file(&card.with_file_name("vendor"), vendor);
             assert_eq!(max(&card), expected, "{vendor}");
+        }
+    }
+
+    #[test]
+    fn the_maximum_is_unknown_where_the_two_ends_differ_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let card = card(dir.path(), "sys/devices/pci0000:00", true);
+        let port = card.parent().unwrap().to_owned();
+        let now = |folder: &Path, speed: &str, width: &str| {
+            file(&folder.join("current_link_speed"), speed);
+            file(&folder.join("current_link_width"), width);
+        };
+        now(&card, "16.0 GT/s PCIe", "4");
+        for (speed, width, width_max) in [
+            ("16.0 GT/s PCIe", "4", Some(8)),
+            ("16.0 GT/s PCIe", "8", None),
+            ("32.0 GT/s PCIe", "4", None),
+            ("Unknown", "4", Some(8)),
+        ] {
+            now(&port, speed, width);
+            assert_eq!(max(&card).width, width_max, "{speed} x{width}");
         }
     }
 

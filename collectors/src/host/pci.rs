@@ -1,6 +1,6 @@
 //! The GPUs on the PCI bus, with or without a driver, and whether each still answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -21,6 +21,15 @@ pub(super) struct PciBus {
     folder: PathBuf,
     files: OpenFiles,
     known: BTreeMap<PciAddress, KnownFunction>,
+    /// The upstream ports of switches above the functions whose links are watched.
+    uplinks: BTreeMap<PciAddress, Uplink>,
+}
+
+/// The upstream port of a switch. Its link carries the traffic of all functions below.
+struct Uplink {
+    driver: String,
+    runtime_status: OpenFile,
+    link: PciLink,
 }
 
 /// The kind of a function, and the inode under which it was found: another inode is another function.
@@ -40,6 +49,8 @@ struct WatchedFunction {
     runtime_status: OpenFile,
     config: OpenFile,
     link: PciLink,
+    /// The upstream ports above it.
+    above: Vec<PciAddress>,
     /// Whether a network function serves RDMA. Not constant: its driver may be loaded later.
     rdma: Slow<bool>,
     /// The bound driver as this reading found it, empty if none is bound. `None`: unknown.
@@ -60,6 +71,7 @@ impl WatchedFunction {
             runtime_status: files.file(folder.join("power/runtime_status")),
             config: files.file(folder.join("config")),
             link: PciLink::new(),
+            above: link::uplinks(&folder),
             rdma: Slow::keeping(link::KEEP),
             driver: None,
             folder,
@@ -131,6 +143,7 @@ impl PciBus {
             folder: env.path("/sys/bus/pci/devices"),
             files: files.clone(),
             known: BTreeMap::new(),
+            uplinks: BTreeMap::new(),
         }
     }
 
@@ -199,6 +212,7 @@ impl Device for PciBus {
             out.maybe_u64(&PCI_GPUS, &[vendor.word()], count);
         }
         let now = Instant::now();
+        let mut above = BTreeSet::new();
         for (address, known) in &mut self.known {
             let Some(watched) = &mut known.watched else {
                 continue;
@@ -224,9 +238,38 @@ impl Device for PciBus {
                 let is_asleep = link::is_asleep(&mut watched.runtime_status);
                 let bus = &self.folder;
                 watched.link.read(bus, address, serves, driver, is_asleep, out);
+                above.extend(&watched.above);
             }
         }
+        let Self {
+            uplinks,
+            folder,
+            files,
+            ..
+        } = self;
+        uplinks.retain(|address, _| above.contains(address));
+        for address in above {
+            if !uplinks.contains_key(address) {
+                uplinks.insert(address.clone(), Uplink::new(&folder.join(&address.0), files));
+            }
+        }
+        for (address, uplink) in uplinks {
+            let is_asleep = link::is_asleep(&mut uplink.runtime_status);
+            uplink
+                .link
+                .read(folder, address, link::SWITCH, &uplink.driver, is_asleep, out);
+        }
         Ok(())
+    }
+}
+
+impl Uplink {
+    fn new(folder: &Path, files: &OpenFiles) -> Self {
+        Self {
+            driver: driver(folder).unwrap_or_default(),
+            runtime_status: files.file(folder.join("power/runtime_status")),
+            link: PciLink::new(),
+        }
     }
 }
 

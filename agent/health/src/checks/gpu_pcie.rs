@@ -19,11 +19,10 @@ pub static SLOW_LINK: Check = Check {
     fires_when: "The PCIe link of a GPU with at least 50 % utilization has a lower generation or fewer lanes than both ends support.",
     lasting: "20 consecutive readings, at least 300 s",
     clears_when: "20 consecutive readings, at least 300 s, at the highest generation with all lanes.",
-    ignored_when: "GPUs below 50 % utilization: they lower the generation automatically. Virtual machines that do not show the slot.",
+    ignored_when: "GPUs below 50 % utilization: they lower the generation automatically. Virtual machines that do not show the slot. Lanes of links of generation 6 and above.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-pcie-slow.md",
     watch: || Looks::start(slow),
 };
 
@@ -38,7 +37,6 @@ pub static REPLAYS: Check = Check {
     scope: Scope::Node,
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-pcie-replays.md",
     watch: || Leaps::start(std::slice::from_ref(&LEAPS)),
 };
 
@@ -68,7 +66,9 @@ fn is_full(judge: &Judge<'_>, gpu: &Gpu<'_>) -> Option<bool> {
     };
     let newest = pcie::generation(on_bus(&PCI_LINK_SPEED_MAX)?)?;
     let (newest, width) = (whole(newest)?, whole(on_bus(&PCI_LINK_WIDTH_MAX)?)?);
-    Some(generation >= best.min(newest) && lanes >= all.min(width))
+    let (is_newest, is_wide) = (generation >= best.min(newest), lanes >= all.min(width));
+    // From generation 6 on, a link may turn lanes off while no transfer needs them (L0p).
+    (!is_newest || is_wide || generation < 6.0).then_some(is_newest && is_wide)
 }
 
 /// A generation or a number of lanes, as drivers' values are.

@@ -20,14 +20,13 @@ use model::snapshot::Sample;
 pub static CHECK: Check = Check {
     id: "pcie-degraded",
     subject: SubjectKind::Pci,
-    fires_when: "A PCIe link of a GPU or RDMA adapter has fewer lanes than both ends support. Or the link of an RDMA adapter is slower than both ends support.",
+    fires_when: "A PCIe link of a GPU or RDMA adapter has fewer lanes than both ends support. Or the link of an RDMA adapter is slower than both ends support. Or the uplink of a PCIe switch above one lacks lanes: shown, never drains.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with all lanes and, for RDMA adapters, full speed.",
-    ignored_when: "The speed of GPU links, which drops when they are idle, and with some drivers their lanes at 2.5 GT/s. GPUs that do not respond or are assigned to a virtual machine.",
+    ignored_when: "The speed of GPU links, which drops when they are idle, and with some drivers their lanes at 2.5 GT/s. Lanes of links at 64 GT/s and above. GPUs that do not respond or are assigned to a virtual machine.",
     scope: Scope::Node,
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/pcie-degraded.md",
     watch: || Looks::start(conditions),
 };
 
@@ -41,6 +40,9 @@ static PACE: Pace = Pace {
 
 /// The most lanes of a link. A function without power reads as more.
 const MAX_WIDTH: f64 = 32.0;
+
+/// The speed of generation 6, less 1 %. Such a link may turn lanes off while it is idle (L0p), at full speed.
+const WITH_L0P: f64 = 63.36e9;
 
 /// The lowest speed of a link, 2.5 GT/s, and 1 % more.
 const LOWEST: f64 = 2.525e9;
@@ -75,8 +77,15 @@ impl Function<'_> {
         self.info.as_ref().and_then(|i| i.label(name)).unwrap_or_default()
     }
 
+    /// The upstream port of a switch.
+    fn is_switch(&self) -> bool {
+        self.label("function") == "switch"
+    }
+
     fn has_all_lanes(&self) -> Option<bool> {
-        is_full(lanes(self.width.as_ref()), lanes(self.width_max.as_ref()))
+        let is_full = is_full(lanes(self.width.as_ref()), lanes(self.width_max.as_ref()))?;
+        let may_idle = value(self.speed.as_ref()).is_some_and(|speed| speed >= WITH_L0P);
+        (is_full || !may_idle).then_some(is_full)
     }
 
     /// GPUs lower the speed of their link when idle. Only RDMA adapters are known to keep it.
@@ -103,7 +112,12 @@ impl Function<'_> {
     }
 
     fn finding(&self, address: &PciAddress, subject: Subject) -> Finding {
-        let mut detail = "PCIe link".to_owned();
+        let mut detail = if self.is_switch() {
+            "uplink of PCIe switch"
+        } else {
+            "PCIe link"
+        }
+        .to_owned();
         let mut lines = Vec::new();
         if let (Some(false), Some(now), Some(max)) = (self.has_all_lanes(), &self.width, &self.width_max) {
             detail.push_str(&format!(" x{} of x{}", now.as_f64(), max.as_f64()));
@@ -123,7 +137,8 @@ impl Function<'_> {
             pci: Some(address.clone()),
             detail,
             remedy: Remedy::Reboot,
-            drains: true,
+            // Boards may wire fewer lanes between switches than their ends claim.
+            drains: !self.is_switch(),
             joins: Joins::Opens,
             evidence: lines.join("; "),
             ..Finding::of_condition(CHECK.id, subject)

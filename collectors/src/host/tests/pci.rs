@@ -314,3 +314,69 @@ fn graphics_of_a_processor_are_no_gpu() {
     };
     assert!(!is_listed("0000:0f:00.0") && is_listed("0000:03:00.0") && is_listed("0000:04:00.0"));
 }
+
+/// A GPU below two switches: root port 00, first switch 10 and 11, second switch 20 and 21.
+#[test]
+fn the_uplinks_of_all_switches_above_a_gpu_are_watched() {
+    let node = Node::new();
+    let [root, first, below_first, second, below_second] =
+        ["00", "10", "11", "20", "21"].map(|bus| format!("0000:{bus}:00.0"));
+    let mut folder = "sys/devices/pci0000:00".to_owned();
+    for (address, width) in [
+        (&root, 16),
+        (&first, 8),
+        (&below_first, 16),
+        (&second, 16),
+        (&below_second, 16),
+    ] {
+        folder = format!("{folder}/{address}");
+        for (file, text) in [
+            ("class", "0x060400".to_owned()),
+            ("vendor", "0x1000".to_owned()),
+            ("current_link_width", width.to_string()),
+            ("max_link_width", "16".to_owned()),
+            ("current_link_speed", "2.5 GT/s PCIe".to_owned()),
+            ("max_link_speed", "32.0 GT/s PCIe".to_owned()),
+        ] {
+            node.write(&format!("{folder}/{file}"), text + "\n");
+        }
+        fs::create_dir_all(node.path(PCI)).unwrap();
+        symlink(
+            format!("../../../{}", folder.trim_start_matches("sys/")),
+            node.path(&format!("{PCI}/{address}")),
+        )
+        .unwrap();
+    }
+    // The GPU moves below the second switch.
+    let own = format!("{folder}/{A}");
+    fs::rename(node.path(&format!("{PCI}/{A}")), node.path(&own)).unwrap();
+    symlink(
+        format!("../../../{}", own.trim_start_matches("sys/")),
+        node.path(&format!("{PCI}/{A}")),
+    )
+    .unwrap();
+    let found = node.read();
+    let widths = |name: &str| {
+        let key = format!("host_pci_link_{name} ");
+        let of = found
+            .iter()
+            .filter_map(|(k, v)| Some((k.strip_prefix(&key)?.to_owned(), *v)));
+        of.filter(|(pci, _)| pci != A).collect::<Vec<_>>()
+    };
+    assert_eq!(widths("width"), [(first.clone(), 8), (second.clone(), 16)]);
+    assert_eq!(widths("width_max"), [(first.clone(), 16), (second.clone(), 16)]);
+    for (uplink, parent) in [(&first, &root), (&second, &below_first)] {
+        let info = format!("host_pci_device_info {uplink} switch  {parent}");
+        assert!(found.contains_key(&info), "{info}: {found:?}");
+    }
+
+    // Where all below sleeps, so does the uplink, and it is not woken.
+    node.write(&format!("{PCI}/{first}/power/runtime_status"), "suspended\n");
+    let found = node.read();
+    assert!(!found.contains_key(&format!("host_pci_link_width {first}")));
+    assert!(found.contains_key(&format!("host_pci_link_width {second}")));
+
+    // A GPU that leaves takes them along.
+    fs::remove_file(node.path(&format!("{PCI}/{A}"))).unwrap();
+    assert!(!node.read().keys().any(|k| k.contains("switch")));
+}

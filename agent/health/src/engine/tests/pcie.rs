@@ -60,6 +60,32 @@ fn a_gpu_with_half_its_lanes_is_a_finding_about_that_gpu() {
 }
 
 #[test]
+fn the_uplink_of_a_switch_that_lost_lanes_is_shown_and_never_drains() {
+    let mut settings = config(Mode::Drain);
+    settings.checks.insert("pcie-degraded".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(settings, None);
+    sim.host.links = vec![link(GPU, "gpu"), link("0000:10:00.0", "switch")];
+    // An idle one lowers its speed.
+    sim.host.links[1].speed = Some(2.5e9);
+    sim.pass(60);
+    assert!(sim.incidents().is_empty());
+    sim.host.links[1].width = Some(8);
+    sim.pass(120);
+    assert_eq!(
+        sim.incidents(),
+        ["uplink of PCIe switch x8 of x16 below 0000:0f:01.0 open"]
+    );
+    assert_eq!(sim.engine.view().incidents[0].subject, "pci 0000:10:00.0");
+    assert_eq!(sim.slurm.drains, 0);
+    sim.host.links[1].width = Some(16);
+    sim.pass(90);
+    assert_eq!(
+        sim.incidents(),
+        ["uplink of PCIe switch x8 of x16 below 0000:0f:01.0 cleared"]
+    );
+}
+
+#[test]
 fn an_idle_gpu_slows_its_link_down() {
     let mut sim = node();
     sim.host.links[0].speed = Some(2.5e9);
@@ -84,6 +110,20 @@ fn an_idle_gpu_may_give_lanes_up_if_its_driver_does_that() {
         found
     };
     assert_eq!([idle("amdgpu"), idle("nvidia")], [0, 1]);
+}
+
+/// An idle Vera Rubin, as its driver shows it: x2 of x16 at generation 6.
+#[test]
+fn a_link_of_generation_six_may_turn_lanes_off_while_it_is_idle() {
+    let found = |speed| {
+        let mut sim = node();
+        for link in &mut sim.host.links {
+            (link.width, link.speed, link.speed_max) = (Some(2), Some(speed), speed);
+        }
+        sim.pass(3600);
+        sim.incidents().len()
+    };
+    assert_eq!([found(64e9), found(32e9)], [0, 2]);
 }
 
 #[test]
