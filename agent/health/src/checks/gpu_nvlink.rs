@@ -20,11 +20,10 @@ pub static CHECK: Check = Check {
     fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. The same of XGMI links (AMD). On more than half of the GPUs: shown, never drains.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with the expected number of links up.",
-    ignored_when: "The first 600 s after boot. GPUs that never had such links, unless 3 peers of their product or `health.expect.nvlinks` have some. Links of AMD without a state. An A100 with MIG, which takes its links down.",
+    ignored_when: "The first 600 s after boot. GPUs that never had such links, unless 3 peers of their product or `health.expect.nvlinks` have some. Links of AMD without a state. An A100 with MIG, which takes its links down, and without NVSwitches also GPUs beside it.",
     scope: Scope::Shared,
     may: May::Comment,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-nvlink-down.md",
     watch: || Looks::start(conditions),
 };
 
@@ -39,7 +38,6 @@ pub static ERRORS: Check = Check {
     scope: Scope::Shared,
     may: May::Observe,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/gpu-nvlink-errors.md",
     watch: || Leaps::start(&LEAPS),
 };
 

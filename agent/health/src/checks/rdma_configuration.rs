@@ -17,7 +17,7 @@ use crate::reads::port::Port;
 pub static CHECK: Check = Check {
     id: "rdma-configuration",
     subject: SubjectKind::RdmaPort,
-    fires_when: "PFC, trust, DCQCN, MTU, FEC, rate, firmware or GID version of a port differ from `health.rdma`. Shown, never drains: no routable RoCE v2 GID; or PFC, trust, MTU or firmware unlike 3/4 of at least 4 similar ports.",
+    fires_when: "PFC, trust, DCQCN, MTU, FEC, rate, firmware or GID version of a port differ from `health.rdma`. Shown, never drains: no routable RoCE v2 GID, although the port had one or most similar ports have one; or PFC, trust, MTU or firmware unlike 3/4 of at least 4 similar ports.",
     lasting: "4 consecutive readings, at least 100 s (DCQCN: 720 s)",
     clears_when: "3 consecutive readings, at least 100 s (DCQCN: 720 s), as expected, or `health.rdma` no longer sets the aspect.",
     ignored_when: "The first 600 s after boot, and aspects that are unreadable. FEC, rate and GIDs of ports that are not up.",
@@ -25,7 +25,6 @@ pub static CHECK: Check = Check {
     // Jobs still run, and a wrong profile affects all nodes.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    runbook: "docs/runbooks/rdma-configuration.md",
     watch: || Looks::start(conditions),
 };
 
@@ -110,7 +109,12 @@ fn conditions<'a>(judge: &Judge<'a>, voices: &mut Voices) -> Vec<Judged<'a>> {
         }));
     }
     judged.extend(weigh(judge, voices, &GIDS, |port, _| {
-        compare(judge, port, &setups, "no address", &Want::of_roce()?)
+        let want = Want::of_roce()?;
+        // Switched or unused ports have none on purpose.
+        let had = judge.known.addressed.get(&port.id).is_some();
+        let of_peers = || Want::of_peers(Aspect::Gids, kindred.get(&kin(judge, port))?);
+        (had || of_peers().as_ref() == Some(&want)).then_some(())?;
+        compare(judge, port, &setups, "no address", &want)
     }));
     for aspect in Aspect::OF_PEERS {
         judged.extend(weigh(judge, voices, &row(&PEERS, aspect), |port, _| {

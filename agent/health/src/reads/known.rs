@@ -25,6 +25,8 @@ pub struct Role {
 pub struct Known {
     /// The highest rate of each port that was ever in use, in bytes per second.
     pub rates: Bounded<String, u64, STORED>,
+    /// Ports that ever had a routable GID.
+    pub addressed: Bounded<String, (), STORED>,
     /// The identity of those ports, and of ports that share a PCI function with another device.
     pub roles: Bounded<String, Role, STORED>,
     /// RDMA adapters seen in this boot.

@@ -82,6 +82,15 @@ pub fn are_off(gpu: &Gpu<'_>) -> bool {
     is_ampere && gpu.value(&m::MIG_MODE) == Some(1.0) && whole(gpu.one(kind(gpu).up)) == Some(0)
 }
 
+/// Whether MIG may have taken down the other end of links of this GPU: on a board without NVSwitches, those to an A100 with MIG.
+fn may_lead_to_off(gpus: &[Gpu<'_>]) -> bool {
+    let is_switched = |gpu: &Gpu<'_>| {
+        gpu.with(&n::NVLINK_LINK_INFO, &[("remote_kind", "switch")])
+            .is_some()
+    };
+    gpus.iter().any(are_off) && !gpus.iter().any(is_switched)
+}
+
 /// Links up and all links. `None`: unreadable, or taken down by MIG.
 fn count(gpu: &Gpu<'_>) -> Option<(u64, u64)> {
     let up = whole(gpu.one(kind(gpu).up))?;
@@ -100,6 +109,9 @@ fn agreed(mut counts: impl Iterator<Item = u64> + Clone) -> Option<u64> {
 
 /// Notes the links of each GPU. Returns whether a highest number changed.
 pub fn note(gpus: &mut [Gpu<'_>], known: &mut Known, nvlinks: Option<u64>) -> bool {
+    if may_lead_to_off(gpus) {
+        return false;
+    }
     let counts: Vec<Option<(u64, u64)>> = gpus.iter().map(count).collect();
     let products = gpus.iter().map(|gpu| gpu.product().map(str::to_owned));
     let products: Vec<Option<String>> = products.collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::ethernet::metrics::{LAG_MEMBER_HAD_LINK, LAG_MEMBER_UP, RESTING, UNREADABLE};
 use collectors::rdma::metrics::{
     CARRIER_DOWN, COUNTER_SATURATED, DEVICE_INFO, LINK_DOWNED, NETDEV_UP, PORT_INFO, PORT_PHYSICAL_STATE,
-    PORT_RATE, PORT_STATE,
+    PORT_RATE, PORT_STATE, ROCE_V2_GIDS,
 };
 use collectors::{Label, Metric, PciAddress, Subject, SubjectKind, Value, ethernet};
 
@@ -285,6 +285,9 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
             let is_full = !port.is_reduced() && !port.is_unread;
             let rate = if is_full { port.rate } else { 0 };
             changed |= known.rates.raise(port.id.clone(), rate);
+        }
+        if number(port.one(&ROCE_V2_GIDS)).is_some_and(|gids| gids > 0) {
+            changed |= known.addressed.set(port.id.clone(), ());
         }
         // A port that shares a PCI function keeps its id even when it is the only one visible, in use or not.
         let beside = port.pci.is_some() && port.id == port.name;

@@ -84,14 +84,13 @@ fn a_target_that_the_log_calls_lost_is_back_once_a_reading_shows_its_connection(
         sim.pass(150);
         assert_eq!(sim.incidents(), [format!("{lost} cleared")]);
     }
-    // Another target, states that cannot be read, and a target of a management server.
+    // Another target, states that cannot be read, and targets of a server.
     let other = scratch(&[("scratch-OST0001", "DISCONN", A)], 2);
     let mut unread = scratch(&[], 0);
     unread[1].2 = 1;
     for (target, series) in [
         ("scratch-OST0001", other),
         ("scratch-OST0001", unread),
-        ("MGC10.2.0.40@o2ib", scratch(&[], 0)),
         ("scratch-OST0000-osc-MDT0000", scratch(&[], 0)),
         ("scratch-MDT0000-lwp-OST0018", scratch(&[], 0)),
     ] {
@@ -101,6 +100,31 @@ fn a_target_that_the_log_calls_lost_is_back_once_a_reading_shows_its_connection(
         let open = format!("{lost} open");
         assert!(sim.incidents().contains(&open), "{target}: {:?}", sim.incidents());
     }
+}
+
+/// Lustre limits "Connection restored" over all targets: that of the management server is usually missing.
+#[test]
+fn a_lost_connection_to_a_management_server_ends_by_itself() {
+    let mut sim = node(scratch(&[], 0));
+    sim.event(line("lustre-mgs-lost", "MGC10.2.0.40@o2ib"));
+    sim.pass(1800);
+    let lost = "the connection to a Lustre management server was lost";
+    assert_eq!(sim.incidents(), [format!("{lost} open")]);
+    sim.pass(2400);
+    assert_eq!(sim.incidents(), [format!("{lost} cleared")]);
+}
+
+/// The client deactivates the target, so that no reading shows it as unreachable or back.
+#[test]
+fn a_client_that_a_server_refuses_is_found_until_it_is_connected_again() {
+    let mut sim = node(scratch(&[], 0));
+    sim.event(line("lustre-denied", "scratch-OST0001"));
+    sim.pass(24 * 3600);
+    let denied = "a Lustre server refused this client";
+    assert_eq!(sim.incidents(), [format!("{denied} open")]);
+    sim.event(line("lustre-restored", "scratch-OST0001"));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), [format!("{denied} cleared")]);
 }
 
 #[test]

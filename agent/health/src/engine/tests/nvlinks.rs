@@ -248,6 +248,37 @@ fn a_link_that_was_up_or_that_every_peer_has_is_missed() {
     }
 }
 
+/// Four A100 with 12 links each, of which four lead to each other one, or all to switches.
+fn ampere(ups: &[u64; 4], mig: u64, remote: &'static str) -> Vec<Driven> {
+    let mut gpus = linked(ups);
+    for (at, gpu) in gpus.iter_mut().enumerate() {
+        let info = vec!["nvidia", "A100", "", "", "", "", "", "", "580", "ampere"];
+        gpu.series[1].2 = 12;
+        gpu.series.push((&m::INFO, info, 1));
+        gpu.series
+            .push((&m::MIG_MODE, vec![], if at == 0 { mig } else { 0 }));
+        let link = vec!["0", "3.0", remote, ""];
+        gpu.series.push((&n::NVLINK_LINK_INFO, link, 1));
+    }
+    gpus
+}
+
+#[test]
+fn links_that_lead_to_an_a100_with_mig_are_not_missed_without_switches() {
+    for (remote, found) in [("gpu", 0), ("switch", 3)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.host.driven = ampere(&[12; 4], 0, remote);
+        sim.pass(900);
+        sim.host.driven = ampere(&[0, 8, 8, 8], 1, remote);
+        sim.pass(600);
+        assert_eq!(sim.incidents().len(), found, "{remote}: {:?}", sim.incidents());
+        sim.host.driven = ampere(&[12, 8, 12, 12], 0, remote);
+        sim.pass(600);
+        let open = sim.incidents().into_iter().filter(|i| i.ends_with("open"));
+        assert_eq!(open.collect::<Vec<_>>(), ["8 of 12 NVLinks up open"], "{remote}");
+    }
+}
+
 /// Two GPUs on which the driver reports this number of links, all of them up.
 fn with_links(all: u64) -> Vec<Driven> {
     let mut gpus = linked(&[all; 2]);

@@ -392,6 +392,21 @@ mod integrity {
         assert!(sim.incidents().is_empty());
     }
 
+    /// hfi1 counts replays of link packets, by which Omni-Path corrects bit errors.
+    #[test]
+    fn replays_of_an_omni_path_link_are_none() {
+        for (driver, found) in [("hfi1", 0), ("mlx5_core", 1)] {
+            for metric in [M, &LINK_ERROR_RECOVERY] {
+                let mut sim = node(1, metric);
+                sim.host.ports[0].driver = driver;
+                sim.pass(60);
+                sim.host.ports[0].add(metric, &[], 5.0);
+                sim.pass(300);
+                assert_eq!(sim.incidents().len(), found, "{driver} {}", metric.name);
+            }
+        }
+    }
+
     #[test]
     fn five_recoveries_in_a_minute_are_one_and_five_in_an_hour_are_none() {
         let mut sim = node(8, &LINK_ERROR_RECOVERY);

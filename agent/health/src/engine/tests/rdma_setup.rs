@@ -263,6 +263,28 @@ fn a_port_without_a_routable_gid_is_shown() {
 }
 
 #[test]
+fn a_port_that_never_had_a_routable_gid_is_compared_with_its_kind() {
+    for (ports, with_none, found) in [(2, 1, 0), (8, 8, 0), (8, 4, 0), (8, 1, 1)] {
+        let mut sim = Sim::with(config(Mode::Drain), None);
+        sim.host.ports = (0..ports).map(Port::new).collect();
+        for (at, port) in sim.host.ports.iter_mut().enumerate() {
+            port.layer = "Ethernet";
+            port.set(&ROCE_V2_GIDS, &[], if at < with_none { 0.0 } else { 1.0 });
+        }
+        sim.pass(1000);
+        assert_eq!(sim.incidents().len(), found, "{:?}", sim.incidents());
+        // One that had one is missed, also after a restart.
+        let last = sim.host.ports.len() - 1;
+        if with_none <= last {
+            sim.restart();
+            sim.host.ports[last].set(&ROCE_V2_GIDS, &[], 0.0);
+            sim.pass(1000);
+            assert!(sim.incidents().len() > found, "{:?}", sim.incidents());
+        }
+    }
+}
+
+#[test]
 fn a_profile_of_ethernet_says_nothing_of_infiniband() {
     let mut config = config(Mode::Drain);
     config.rdma = profile();
