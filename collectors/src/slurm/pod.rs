@@ -7,11 +7,14 @@ use super::cgroup::is_above;
 /// cgroupfs: `/kubepods/burstable/pod<uid>/<container>`. systemd: `/kubepods.slice/kubepods-burstable.slice/
 /// kubepods-burstable-pod<uid with underscores>.slice/cri-containerd-<container>.scope`. A kubelet may have a root of its
 /// own above: `/kubelet.slice/kubelet-kubepods.slice/...`. containerd with the other driver than its kubelet:
-/// `/system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<container>`.
+/// `/system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<container>`. nodewarden in a pod with a cgroup
+/// namespace of its own sees others from there: `/../../pod<uid>/<container>`, `/../../../besteffort/pod<uid>/<container>`.
 pub(super) fn of(path: &str) -> Option<String> {
     let mut is_below = false;
     let mut above = "";
     for part in path.split('/') {
+        // The neighbours of a folder that a runtime made are folders of runtimes.
+        is_below |= above == ".." && is_of_cgroupfs(part);
         // A user may have delegated folders below a service: only a runtime gives them names with `.slice:`.
         is_below |= part.contains("kubepods") && (!above.ends_with(".service") || part.contains(".slice:"));
         if !is_below {
@@ -33,6 +36,11 @@ pub(super) fn of(path: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// A class of pods, or a pod, as the driver cgroupfs names them.
+fn is_of_cgroupfs(name: &str) -> bool {
+    matches!(name, "burstable" | "besteffort") || name.strip_prefix("pod").is_some_and(is_uid)
 }
 
 /// A UUID, or the 32 digits of a pod that a file on the node describes.
@@ -67,6 +75,10 @@ mod tests {
             format!("/system.slice/k3s.service/kubepods-burstable-pod{low}.slice:cri-containerd:7f"),
             format!("/kubelet/kubepods/burstable/pod{UID}/7f"),
             format!("/../../kubepods-besteffort.slice/kubepods-besteffort-pod{low}.slice"),
+            format!("/../../pod{UID}/7f"),
+            format!("/../../../pod{UID}/7f"),
+            format!("/../../../besteffort/pod{UID}/7f"),
+            format!("/../../../burstable/pod{UID}"),
         ] {
             assert_eq!(of(&path), Some(format!("pod{UID}")), "{path}");
         }
@@ -86,6 +98,10 @@ mod tests {
             "/kubepods/podcast/7f",
             "/machine.slice/libpod-0123456789abcdef0123456789abcdef.scope",
             "/user.slice/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/../../user.slice/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/../user.slice/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/burstable/pod1a2b3c4d-0000-4000-8000-00000000abcd",
+            "/../../podcast/7f",
             "/user.slice/user-1.slice/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
             "/system.slice/of-a-user.service/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
             "/system.slice/of-a-user.service/kubepods/kubepods/pod1a2b3c4d-0000-4000-8000-00000000abcd",
