@@ -219,6 +219,8 @@ fn the_image_starts_the_program_of_the_package() {
     )));
     assert_eq!(texts(&container()["args"]), start[1..]);
     assert!(recipe.contains(&format!("cp /deb/{BINARY} ")));
+    // The toolkit for CDI adds the driver's folder only to a cache that exists.
+    assert!(recipe.contains("ldconfig -r /image;"));
     // The last stage has only what the first one put together: no package manager.
     let last = recipe.rsplit("\nFROM ").next().unwrap();
     assert!(last.starts_with("scratch\n") && !last.contains("RUN"), "{last}");
@@ -253,7 +255,15 @@ fn the_documented_command_has_the_same_rights_and_mounts() {
         };
         assert!(words.contains(&&*option), "{option}");
     }
-    for option in ["--pid=host", "--network=host", "--read-only", "--cap-drop=all"] {
+    // podman's own view of the cgroups would hide those of jobs.
+    for option in [
+        "--pid=host",
+        "--network=host",
+        "--cgroupns=host",
+        "--volume=/sys/fs/cgroup:/sys/fs/cgroup:ro",
+        "--read-only",
+        "--cap-drop=all",
+    ] {
         assert!(words.contains(&option), "{option}");
     }
 }
