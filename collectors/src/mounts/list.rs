@@ -97,7 +97,9 @@ impl Device for List {
         let hidden = found.iter().filter(|f| !f.is_visible).count() as u64;
         let above = *self.above_limit.lock().unwrap_or_else(PoisonError::into_inner);
         let of_users = found.iter().filter(|f| f.is_visible && f.is_of_a_user).count() as u64;
+        let of_kerberos = found.iter().filter(|f| f.is_visible && f.needs_ticket).count() as u64;
         out.u64(&OMITTED, &["hidden"], hidden);
+        out.u64(&OMITTED, &["kerberos"], of_kerberos);
         out.u64(&OMITTED, &["limit"], above);
         out.u64(&OMITTED, &["unlisted"], unlisted);
         out.u64(&OMITTED, &["user"], of_users);

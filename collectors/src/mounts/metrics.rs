@@ -48,7 +48,7 @@ pub static OMITTED: Metric = Metric {
         "mount_filesystems_omitted",
         Kind::Gauge,
         Unit::None,
-        "Filesystems that are not probed: above the limit of 16 or of the list, FUSE mounts of users, or hidden by nodewarden's mount namespace.",
+        "Filesystems that are not probed: above the limit of 16 or of the list, FUSE mounts of users, NFS with Kerberos, or hidden by nodewarden's mount namespace.",
         "/proc/1/mountinfo, /proc/self/mountinfo",
     )
 };

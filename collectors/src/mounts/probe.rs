@@ -273,6 +273,7 @@ mod tests {
             class: Class::Network,
             is_read_only: false,
             is_of_a_user: false,
+            needs_ticket: false,
             lifetime,
             is_visible: true,
         };

@@ -27,6 +27,8 @@ pub(super) struct Filesystem {
     pub(super) is_read_only: bool,
     /// Whether a user other than root may have mounted it.
     pub(super) is_of_a_user: bool,
+    /// Whether its server answers only users with a Kerberos ticket: a probe, which has none, would be refused without asking it.
+    pub(super) needs_ticket: bool,
     /// How long the mount lasts that nothing uses.
     pub(super) lifetime: Lifetime,
     /// Whether this process sees the same filesystem at that mount point.
@@ -40,7 +42,7 @@ impl Filesystem {
     }
 
     pub(super) const fn may_be_probed(&self) -> bool {
-        self.is_visible && !self.is_of_a_user
+        self.is_visible && !self.is_of_a_user && !self.needs_ticket
     }
 }
 
@@ -93,6 +95,8 @@ pub(super) fn filesystems(node: &str, own: &str, excluded: &[String]) -> Vec<Fil
             source: mount.source(),
             class,
             is_read_only: READ_ONLY.iter().any(|option| mount.option(option).is_some()),
+            needs_ticket: mount.fstype.starts_with("nfs")
+                && mount.option("sec").is_some_and(|sec| sec.starts_with("krb5")),
             is_of_a_user: is_fuse && mount.option("user_id") != Some("0"),
             point: place.0,
         };

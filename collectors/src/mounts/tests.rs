@@ -133,6 +133,22 @@ fn filesystems_of_a_user_are_listed_and_never_probed() {
     }
 }
 
+/// rpc.gssd answers a user without a ticket with EACCES, whatever the server does.
+#[test]
+fn nfs_with_kerberos_is_listed_and_not_probed() {
+    let nfs = |n: usize, sec: &str| {
+        format!("{n} 1 0:{n} / /h{n} rw,noatime - nfs4 nas:/h{n} rw,vers=4.2,hard,proto=tcp,sec={sec}\n")
+    };
+    let all = ["sys", "krb5", "krb5i", "krb5p"].iter().zip(10..);
+    let mut node = Node::new(&all.map(|(sec, n)| nfs(n, sec)).collect::<String>());
+    let mut devices = node.scan();
+    let names: Vec<&str> = devices.iter().map(|d| d.subject().name.as_str()).collect();
+    assert_eq!(names, ["", "/h10"]);
+    let list = read(&mut devices[0]).unwrap();
+    assert_eq!(value(&list, &OMITTED, &["kerberos"]), Some(Value::U64(3)));
+    assert_eq!(value(&list, &READ_ONLY, &["/h13"]), Some(Value::U64(0)));
+}
+
 #[test]
 fn a_thousand_filesystems_of_a_user_leave_room_for_the_series_of_the_node() {
     for (length, listed) in [(100, 256), (1500, 88)] {
