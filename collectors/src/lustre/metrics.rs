@@ -90,7 +90,7 @@ metrics! {
     STATAHEAD_EVENTS "lustre_client_statahead_events_total" Counter None Detail ["fs" "event"] STATAHEAD
         "Events of fetching attributes ahead of a program that lists a folder.";
     TARGETS_STATE "lustre_client_targets" Gauge None Core ["fs" "target_type" "state"] TARGETS
-        "Targets of a filesystem by the state of their connection, where deactivated means switched off by an administrator and unreadable that the state is unknown.";
+        "Targets of a filesystem by the state of their connection, where deactivated means switched off by an administrator, or by the client because the server refused it, and unreadable that the state is unknown.";
     TARGET_STATE "lustre_client_target_state" Gauge None Core ["fs" "target" "state" "server"] TARGETS
         "Targets whose connection is neither FULL nor IDLE, 1 each, with the state and the first nid of its servers, at most 64 in each filesystem.";
     SERVER_TARGETS "lustre_client_server_targets" Gauge None Private ["fs" "server"] IMPORTS

@@ -76,6 +76,26 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[at("NFS: state manager* failed on NFSv4 server <> with error ")],
         ..ROW
     },
+    // Only mounts and changes of the configuration need that server. No reading shows its connection.
+    Row {
+        id: "lustre-mgs-lost",
+        what: "the connection to a Lustre management server was lost",
+        about: Server,
+        meaning: fault(Ends::Quiet(1)),
+        forms: &[lustre(
+            "<>: Connection to MGS (at * was lost; in progress operations ",
+        )],
+        ..ROW
+    },
+    // The client then deactivates the target itself (2.17 and builds of vendors), as an administrator may.
+    Row {
+        id: "lustre-denied",
+        what: "a Lustre server refused this client",
+        about: Server,
+        meaning: fault(Ends::Reboot),
+        forms: &[lustre("<>: connection denied by ")],
+        ..ROW
+    },
     Row {
         id: "lustre-lost",
         what: "the connection to a Lustre target was lost",
@@ -92,7 +112,6 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             lustre("<>: This client was evicted by "),
             lustre("This client was evicted by <>;"),
-            lustre("<>: Evicted from * after server handle changed from "),
         ],
         ..ROW
     },
@@ -100,7 +119,7 @@ pub(super) static ROWS: &[Row] = &[
         id: "lustre-restored",
         what: "the connection to a Lustre target is back",
         about: Server,
-        meaning: Meaning::AllClear(&["lustre-lost"]),
+        meaning: Meaning::AllClear(&["lustre-lost", "lustre-mgs-lost", "lustre-denied"]),
         forms: &[lustre("<>: Connection restored to ")],
         ..ROW
     },
