@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::metrics as m;
 use crate::slurm::cgroup;
 use crate::sys::kept::{DescriptorBudget, Kept};
-use crate::sys::root;
+use crate::sys::{root, task};
 use crate::{Block, Env};
 
 /// Longer than a process's list of cgroups usually is.
@@ -74,7 +74,9 @@ impl ProcessTable {
         let Ok(found) = cgroup::has_all_processes(&self.proc) else {
             return false;
         };
-        *self.placed.get_or_init(|| found)
+        // `hidepid` hides all processes of others, root's first too. A tree need not have it.
+        let is_shown = || self.on_disk || matches!(task::status(&self.proc.join("1")), Ok(Some(_)));
+        *self.placed.get_or_init(|| found && is_shown())
     }
 
     fn files(&self, pid: u32) -> FilesOfOne {
@@ -191,6 +193,27 @@ mod tests {
         fs::remove_dir(&namespace).unwrap();
         std::os::unix::fs::symlink("pid:[4026531836]", &namespace).unwrap();
         assert!(table.is_placed());
+    }
+
+    #[test]
+    fn where_hidepid_hides_the_first_process_none_is_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let namespace = root.path().join("proc/self/ns/pid");
+        fs::create_dir_all(namespace.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("pid:[4026531836]", &namespace).unwrap();
+        let seen = || {
+            let mut table = ProcessTable::new(&Env::with_sysroot(root.path()), false);
+            table.on_disk = false;
+            table.is_placed()
+        };
+        assert!(!seen());
+        fs::create_dir_all(root.path().join("proc/1")).unwrap();
+        fs::write(
+            root.path().join("proc/1/status"),
+            "Name:\tsystemd\nState:\tS (sleeping)\n",
+        )
+        .unwrap();
+        assert!(seen());
     }
 
     #[test]

@@ -9,11 +9,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::{SysconfVar, sysconf};
 
 use super::inotify::TreeWatch;
 
 /// Descriptors reserved for other users in the process.
 const RESERVED: u64 = 128;
+/// The most memory of the kernel for the texts of files that stay open, in bytes: one page for each, of 4 or 64 KiB.
+const BUFFERS: u64 = 64 << 20;
 /// Maximum number of retries of an interrupted read.
 const INTERRUPTS: u32 = 8;
 
@@ -58,7 +61,8 @@ impl DescriptorBudget {
 
     fn unreserved() -> u64 {
         let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(RESERVED, |(soft, _)| soft);
-        soft.saturating_sub(RESERVED)
+        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+        kept_open(soft, page.and_then(|page| page.try_into().ok()).unwrap_or(4096))
     }
 
     /// Whether files of a tree were added, removed or replaced since the last call. Then all are reopened at their next reading.
@@ -77,6 +81,11 @@ impl DescriptorBudget {
             .ok()
             .map(|_| Permit(Arc::clone(self)))
     }
+}
+
+/// How many files stay open with this limit of descriptors and pages of this size.
+fn kept_open(descriptors: u64, page: u64) -> u64 {
+    descriptors.saturating_sub(RESERVED).min(BUFFERS / page.max(1))
 }
 
 /// The permit to keep one descriptor open.

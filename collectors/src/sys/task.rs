@@ -216,6 +216,8 @@ pub struct Status {
     pub switches: Option<u64>,
     /// Whether SIGKILL is pending for the thread or its process.
     pub is_killed: bool,
+    /// Whether a core dump of the process is being written: `CoreDumping`, since Linux 4.15.
+    pub is_dumping: bool,
 }
 
 /// `status` in the folder of a process or of a thread: unlike `stat`, no lock of the process delays it. `Ok(None)`: it has
@@ -250,6 +252,7 @@ fn parse_status(text: &str) -> Option<Status> {
         threads: field("Threads").and_then(|n| n.parse().ok()).unwrap_or(1),
         switches: switches(),
         is_killed: is_pending("SigPnd") || is_pending("ShdPnd"),
+        is_dumping: field("CoreDumping") == Some("1"),
     })
 }
 
@@ -396,8 +399,13 @@ mod tests {
                 threads: 3,
                 switches: Some(42),
                 is_killed,
+                is_dumping: false,
             };
             assert_eq!(parse_status(&status(thread, process)), Some(expected));
+        }
+        for (number, is_dumping) in [("0", false), ("1", true)] {
+            let text = format!("{}\nCoreDumping:\t{number}\n", status(none, none));
+            assert_eq!(parse_status(&text).map(|s| s.is_dumping), Some(is_dumping));
         }
         // Without CONFIG_SCHED_INFO and namespaces.
         let least = parse_status("Name:\ta\nState:\tZ (zombie)\n").unwrap();

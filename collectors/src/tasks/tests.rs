@@ -159,6 +159,31 @@ fn a_process_in_state_i_is_reported_unless_it_waits_for_its_core_dump() {
     );
 }
 
+/// Before Linux 6.12 the others wait in state D. Without wait channels, only the process shows what for.
+#[test]
+fn a_process_that_writes_its_core_dump_is_reported_only_if_sigkill_does_not_end_it() {
+    for (pending, reported) in [(0, 0), (KILL, 1)] {
+        let node = Node::new();
+        node.procs("job_7/step_batch/user/task_0", "500\n");
+        for (tid, pending, wchan) in [
+            (500, 0, "do_exit"),
+            (501, pending, ""),
+            (502, 0, "coredump_task_exit"),
+        ] {
+            node.thread(500, tid, 'D', pending);
+            let base = format!("proc/500/task/{tid}");
+            node.file(&format!("{base}/wchan"), wchan);
+            let status = format!(
+                "Name:\tpython3\nState:\tD\nSigPnd:\t{pending:016x}\nCoreDumping:\t1\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n"
+            );
+            node.file(&format!("{base}/status"), &status);
+        }
+        let shown = node.read();
+        assert_eq!(shown[0], format!("slurm_job_blocked_processes 7 = {reported}"));
+        assert_eq!(shown.len(), 1 + reported, "{shown:?}");
+    }
+}
+
 /// As without CAP_SYS_PTRACE.
 #[test]
 fn what_the_kernel_does_not_show_is_empty() {

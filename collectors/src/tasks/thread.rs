@@ -70,6 +70,10 @@ fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<
     let Some(status) = task::status(thread.folder())?.filter(|s| is_uninterruptible(s.state)) else {
         return Ok(None);
     };
+    // Threads wait until another has written the core dump of their process: minutes, in state D before Linux 6.12. SIGKILL ends the dump.
+    if status.is_dumping && !status.is_killed {
+        return Ok(None);
+    }
     let switches = status.switches.ok_or_else(|| {
         let file = thread.folder().join("status");
         Error::parse(file.display().to_string(), "", "context switches")
@@ -96,10 +100,10 @@ fn waiting(process: &Path, asker: &CallReader, thread: Thread) -> Result<Option<
     }))
 }
 
-/// Since Linux 6.12 threads wait in state I until another has written the core dump of their process (kernel/exit.c,
-/// `coredump_task_exit()`, inlined in `do_exit()`). SIGKILL ends the dump, and so this wait.
+/// Whether it waits for the core dump that another thread of its process writes (kernel/exit.c, `coredump_task_exit()`, inlined in
+/// `do_exit()`; before Linux 5.16 `exit_mm()`). A dump that SIGKILL does not end is shown by the thread that writes it.
 fn waits_for_core_dump(task: &Task) -> bool {
-    task.state == 'I' && ["do_exit", "coredump_task_exit"].contains(&task.wchan.as_str())
+    ["do_exit", "coredump_task_exit"].contains(&task.wchan.as_str())
 }
 
 /// The parent of vfork(2) waits in state D until its child begins a program or ends, and SIGKILL ends the wait (kernel/fork.c,

@@ -18,6 +18,14 @@ fn file(on_disk: bool) -> (tempfile::TempDir, Kept) {
 }
 
 #[test]
+fn fewer_files_stay_open_where_pages_are_large() {
+    assert_eq!(kept_open(8192, 4096), 8064);
+    assert_eq!(kept_open(8192, 65536), 1024);
+    assert_eq!(kept_open(1024, 65536), 896);
+    assert_eq!(kept_open(100, 4096), 0);
+}
+
+#[test]
 fn the_second_reading_is_one_read_and_sees_the_new_text() {
     let (_dir, mut kept) = file(false);
     assert_eq!(text(&mut kept).unwrap(), "1\n");
