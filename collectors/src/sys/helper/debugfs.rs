@@ -198,10 +198,17 @@ mod tests {
     proptest! {
         /// Whatever the worker sends, the helper opens one of the listed files or none.
         #[test]
-        fn any_numbers_are_a_file_of_the_list_or_none(words: [u32; WORDS], file in 0_u32..30) {
-            let [_, rest @ ..] = words;
-            let [a, b, c, d, e] = rest;
-            if let Some(path) = DebugFile::decode([file, a, b, c, d, e]).path() {
+        fn any_numbers_are_a_file_of_the_list_or_none(
+            name in "([a-z0-9_-]{1,8}|[a-z0-9_./-]{0,8}|)",
+            target in prop_oneof![Just(0), any::<u32>()],
+            instance in prop_oneof![Just(0), any::<u64>()],
+            file in 0_u32..30,
+        ) {
+            let mut fs = [0; NAME];
+            fs[..name.len()].copy_from_slice(name.as_bytes());
+            let sent = DebugFile { file, fs, target, instance };
+            prop_assert_eq!(DebugFile::decode(sent.encode()), sent);
+            if let Some(path) = sent.path() {
                 let below = path.strip_prefix("/sys/kernel/debug/").unwrap();
                 prop_assert!(!below.contains("..") && !below.contains("//"), "{}", path);
                 let name = below.rsplit('/').next().unwrap();
