@@ -184,7 +184,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics_and_what_is_taken_reads_back(text in "[ -~]{0,40}") {
+        fn no_text_panics_and_what_is_taken_reads_back(
+            text in "(\\[[0-9a-f:]{2,6}\\]|[0-9]{1,2}(\\.[0-9]{1,2}){3}|ib0|eth1)(/[0-9]{1,2})?:[0-9]{1,5}|[ -~]{0,40}",
+        ) {
             if let Ok(entry) = text.parse::<Listen>() {
                 prop_assert_eq!(entry.to_string().parse::<Listen>().unwrap(), entry);
             }

@@ -156,9 +156,20 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            if let Ok(record) = KmsgRecord::parse(&bytes) {
-                prop_assert!(record.text.len() < bytes.len());
-            }
+            prop_assert!(KmsgRecord::parse(&bytes).is_err() || bytes.contains(&b';'));
+        }
+
+        #[test]
+        fn arbitrary_bytes_behind_a_prefix_are_text_and_dictionary(
+            prio in 0_u32..300,
+            rest in prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..40),
+        ) {
+            let bytes = [format!("{prio},1,2,-;").as_bytes(), &rest].concat();
+            let record = KmsgRecord::parse(&bytes).unwrap();
+            let end: &[u8] = if record.whole { b"\n" } else { b"" };
+            prop_assert_eq!([record.text, end, record.dictionary].concat(), rest);
+            prop_assert!(!record.text.contains(&b'\n'));
+            record.pci();
         }
 
         #[test]

@@ -59,6 +59,7 @@ impl NetInterface {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::super::attribute::tests::written as attribute;
@@ -126,10 +127,23 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_give_an_interface_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn any_attributes_give_an_interface_or_an_error(
+            index: u32,
+            flags: u32,
+            all in vec((prop_oneof![Just(OPERSTATE), any::<u16>()], vec(any::<u8>(), 0..6)), 0..5),
+        ) {
+            let mut bytes = head(0, index, flags);
+            bytes.extend(all.iter().flat_map(|(kind, value)| attribute(*kind, value)));
             if let Ok(Some(link)) = NetInterface::parse(NEW, &bytes) {
+                prop_assert_eq!(link.index, index);
                 prop_assert!(link.is_up.is_some());
             }
+        }
+
+        #[test]
+        fn any_bytes_break_nothing(bytes in vec(any::<u8>(), 0..100)) {
+            let link = NetInterface::parse(NEW, &bytes);
+            prop_assert!(link.is_err() || bytes.len() >= 16);
         }
     }
 }
