@@ -3,10 +3,8 @@
 //! It looks like YAML and is not always: old ones contain bytes that are no text (LU-5567), and lists may go over several
 //! lines. So single keys are looked for, the first of each name.
 
+use super::lnet::LONGEST_NID;
 use super::state::ImportState;
-
-/// Limit of a server's nid, in bytes.
-const LONGEST_NID: usize = 64;
 
 /// What an import shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,10 +2,8 @@
 //!
 //! The tables have a header, and columns are found by its names. The file is generated line by line, one for each read(2).
 
-/// Limit of rows of one table.
-const MOST_ROWS: usize = 8192;
 /// Limit of a nid, in bytes.
-const LONGEST_NID: usize = 64;
+pub(super) const LONGEST_NID: usize = 64;
 
 /// Messages and bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,7 +149,7 @@ impl<'a> Table<'a> {
             rows: Vec::new(),
             odd: 0,
         };
-        for row in lines.filter(|row| !row.is_empty()).take(MOST_ROWS) {
+        for row in lines.filter(|row| !row.is_empty()) {
             if row.len() < table.header.len() {
                 table.odd += 1;
             } else {

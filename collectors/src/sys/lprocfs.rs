@@ -10,8 +10,8 @@ use nix::errno::Errno;
 
 use super::kept::count;
 
-/// Limit of a file, in bytes: a table of LNet has a line for each peer.
-pub(crate) const LONGEST: usize = 512 * 1024;
+/// Limit of a file, in bytes: a table of LNet has a line for each peer. A helper sends it as one message.
+pub(crate) const LONGEST: usize = 128 * 1024;
 /// Size of a read. Most files are generated in one call if it is large enough.
 const CHUNK: usize = 16 * 1024;
 /// Maximum number of retries of a table that changed between two reads (ESTALE), or of an interrupted read.

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use crate::domain::{self, Helper};
-use crate::sys::{bpf, nvme};
+use crate::sys::{bpf, lprocfs, nvme};
 pub(crate) use client::Client;
 pub(crate) use debugfs::DebugFile;
 pub use serve::serve;
@@ -21,9 +21,6 @@ pub use serve::serve;
 const REQUEST: usize = 32;
 /// Limit of a file's text in a reply, in bytes: `fdinfo` of an epoll instance has a line for each file in it.
 const MAX_TEXT: usize = 4096;
-
-/// Limit of a file of debugfs in a reply, in bytes: LNet's table has a line for each peer.
-const MAX_DEBUG: usize = 128 * 1024;
 
 /// One of the files of a thread that the kernel shows to tracers only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +133,7 @@ impl Question {
         match self {
             Self::Program(_) => bpf::MOST_ENCODED,
             Self::Attached | Self::Thread { .. } | Self::Mmpmon => MAX_TEXT,
-            Self::Debug(_) => MAX_DEBUG,
+            Self::Debug(_) => lprocfs::LONGEST,
             Self::SmartLog(_) => nvme::LENGTH,
         }
     }

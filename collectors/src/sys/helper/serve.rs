@@ -8,7 +8,7 @@ use nix::fcntl::readlink;
 use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, fstatfs};
 
-use super::{MAX_DEBUG, MAX_TEXT, Question, REQUEST, ThreadFile};
+use super::{MAX_TEXT, Question, REQUEST, ThreadFile};
 use crate::domain::Helper;
 use crate::sys::bpf::{self, LivePrograms};
 use crate::sys::environ;
@@ -145,9 +145,6 @@ fn text(path: &str) -> Result<Vec<u8>, Errno> {
 fn debug(path: &str) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     lprocfs::read(path.as_ref(), &mut bytes)?;
-    if bytes.len() > MAX_DEBUG {
-        return Err(Errno::EFBIG);
-    }
     Ok(bytes)
 }
 
