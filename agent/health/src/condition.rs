@@ -11,7 +11,7 @@ use super::finding::Finding;
 /// The most conditions: far more than a node has devices.
 const MAX: usize = 1024;
 
-/// Longer than between two readings of anything that is read regularly (60 s at most).
+/// How long a bad reading of a check that bridges unknown ones holds a lift back.
 const PENDING: Duration = Duration::from_secs(120);
 
 /// The consecutive readings, and their time span, that change a condition.
@@ -212,13 +212,14 @@ impl Streaks {
     }
 
     /// The checks of conditions that were just read as bad and are not bad yet. A condition ends here when it becomes bad or
-    /// is read as something else, and at the latest [`PENDING`] after its last new reading.
+    /// is read as something else, and where later readings are unknown, at the latest [`PENDING`] after its last new reading.
     pub(super) fn pending<'a>(
         &'a self,
         bad: &'a BTreeSet<String>,
         now: Duration,
     ) -> impl Iterator<Item = &'static str> + 'a {
-        let is_new = move |s: &Streak| now.saturating_sub(s.last) <= PENDING;
+        // Without bridging, the latest reading is bad, however old: outputs of commands are minutes apart.
+        let is_new = move |s: &Streak| s.lasts.is_none() || now.saturating_sub(s.last) <= PENDING;
         let pending = self
             .running
             .iter()

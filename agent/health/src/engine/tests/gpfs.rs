@@ -1,5 +1,6 @@
 //! The checks of GPFS.
 
+use collectors::event::Recovery;
 use collectors::gpfs::command_metrics::{
     COMPONENT_EVENT, COMPONENT_STATUS, LONGEST_WAIT, LONGEST_WAITER, NODE_STATE, TIMESTAMP, WAITERS,
 };
@@ -9,6 +10,7 @@ use collectors::{Block, Subject};
 
 use super::sim::*;
 use crate::Mode;
+use crate::verdict::Health;
 
 /// The next reading of mmfsd.
 fn reading(sim: &mut Sim, read: Result<u64, &'static str>) {
@@ -150,6 +152,35 @@ fn a_wait_of_minutes_in_two_outputs_is_a_finding_and_one_output_is_not() {
     );
     let short = reported(Some(1), &Commands { wait: 300.0, ..WELL }, 3);
     assert_eq!(short.incidents(), [""; 0]);
+}
+
+/// Outputs are minutes apart: a bad one stays the latest reading until the next.
+#[test]
+fn a_bad_output_holds_the_lift_until_the_next_one() {
+    let mut config = config(Mode::Drain);
+    config.checks.insert("gpfs-node-state".to_owned(), Mode::Drain);
+    let mut sim = Sim::with(config, None);
+    outputs(&mut sim, Some(1), &WELL, 1000.0);
+    sim.pass(300);
+    sim.xid(119);
+    sim.pass(15);
+    assert!(sim.slurm.is_drained());
+    let down = Commands {
+        state: "down",
+        ..WELL
+    };
+    outputs(&mut sim, Some(1), &down, 1300.0);
+    sim.pass(15);
+    sim.verdict_154(Recovery::None);
+    for _ in 0..18 {
+        sim.pass(15);
+        assert!(sim.slurm.is_drained(), "{:?}", sim.incidents());
+        assert_eq!(sim.engine.view().verdict.health, Health::Unknown);
+    }
+    outputs(&mut sim, Some(1), &WELL, 1600.0);
+    sim.pass(30);
+    assert!(!sim.slurm.is_drained());
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
 }
 
 #[test]
