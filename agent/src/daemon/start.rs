@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -147,20 +147,14 @@ fn start(args: &[String]) -> anyhow::Result<()> {
     Ok(ended?)
 }
 
-/// What the daemon reads and writes: users and time zones, its own figures, the boot id, its directories.
+/// What the daemon reads and writes.
 fn files(init: &Init) -> FileAccess {
-    let fixed = ["/proc", "/etc", "/usr/share/zoneinfo", "/dev/null"].map(PathBuf::from);
+    let folders = [Some(&init.run_dir), init.state_dir.as_ref()];
+    let mut files = FileAccess::of_daemon(folders.into_iter().flatten().cloned().collect());
     // The id may be a link to another folder.
     let own = ["/proc/sys/kernel/random", MACHINE_ID, HOST_NAME].map(|path| init.env.path(path));
-    FileAccess {
-        read: fixed.into_iter().chain(own).collect(),
-        write: [Some(&init.run_dir), init.state_dir.as_ref()]
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect(),
-        listens: true,
-    }
+    files.read.extend(own);
+    files
 }
 
 /// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,

@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -159,20 +159,15 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The files of a worker that reads devices by /sys and netlink: no device files, and nothing to write.
+/// The files of a worker, and of a recording that it reads instead of the node.
 fn files(env: &Env) -> FileAccess {
-    let fixed = ["/proc", "/sys", "/dev/null"].map(PathBuf::from);
-    let recording = env.recorded.clone();
+    let mut files = FileAccess::of_worker();
     let tree = env.path("/");
-    let read = if tree == Path::new("/") {
-        fixed.to_vec()
-    } else {
-        fixed.into_iter().chain(recording).chain([tree]).collect()
-    };
-    FileAccess {
-        read,
-        ..FileAccess::default()
+    if tree != Path::new("/") {
+        files.read.extend(env.recorded.clone());
+        files.read.push(tree);
     }
+    files
 }
 
 /// The cost of this process and of its helpers.

@@ -82,6 +82,27 @@ pub struct FileAccess {
     pub listens: bool,
 }
 
+impl FileAccess {
+    /// Of the daemon, which writes these folders: users and time zones, its own figures, the boot id.
+    pub fn of_daemon(write: Vec<PathBuf>) -> Self {
+        Self {
+            read: ["/proc", "/etc", "/usr/share/zoneinfo", "/dev/null"]
+                .map(PathBuf::from)
+                .into(),
+            write,
+            listens: true,
+        }
+    }
+
+    /// Of a worker that reads devices by /sys and netlink: no device files, and nothing to write.
+    pub fn of_worker() -> Self {
+        Self {
+            read: ["/proc", "/sys", "/dev/null"].map(PathBuf::from).into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// The version of Landlock that the kernel offers. `None`: none, or disabled at boot.
 pub fn version() -> Option<u32> {
     // SAFETY: with this flag the kernel reads no memory.

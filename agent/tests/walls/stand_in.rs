@@ -153,17 +153,8 @@ fn become_like(process: &Process, world: &World) {
     }
     privileges::drop_to(process.uid, process.uid, process.capability_mask()).unwrap();
     let files = process.landlock.then(|| match process.role {
-        Role::Daemon => FileAccess {
-            read: ["/proc", "/etc", "/usr/share/zoneinfo", "/dev/null"]
-                .map(PathBuf::from)
-                .into(),
-            write: vec![world.run.clone(), world.state.clone()],
-            listens: true,
-        },
-        _ => FileAccess {
-            read: ["/proc", "/sys", "/dev/null"].map(PathBuf::from).into(),
-            ..FileAccess::default()
-        },
+        Role::Daemon => FileAccess::of_daemon(vec![world.run.clone(), world.state.clone()]),
+        _ => FileAccess::of_worker(),
     });
     let done = sandbox::enter(process.name, files.as_ref());
     assert_eq!(done.seccomp, Some(true), "{done:?}");
