@@ -390,13 +390,9 @@ fn a_slot_that_is_half_over_is_given_back_and_taken_again() {
     );
     assert_eq!(held_by(&cluster.drain()).0, HeldBy::Standing);
     let name = slots(&cluster).remove(0);
-    let old = slot_of(&name, "n0", 4).replace(
-        &format!(
-            "StartTime={}",
-            &slot_of(&name, "n0", 4)[name.len() + 27..name.len() + 46]
-        ),
-        "StartTime=2026-01-01T00:00:00",
-    );
+    let slot = slot_of(&name, "n0", 4);
+    let at = slot.find("StartTime=").unwrap() + "StartTime=".len();
+    let old = format!("{}2026-01-01T00:00:00{}", &slot[..at], &slot[at + 19..]);
     cluster.set("reservations", &old);
     cluster.set("others", "");
     done(cluster.drain());
