@@ -14,10 +14,9 @@ fn caller() -> Caller {
     Caller::called("nodewarden", Some(Path::new("/tmp/run")))
 }
 
-/// The sample's incident, with a real check.
+/// The sample's incident, with a second finding.
 fn incident() -> IncidentView {
     let mut i = sample::view().incidents.remove(0);
-    i.check = "xid".to_owned();
     i.detail = "xid79".to_owned();
     i.findings.push(FindingView {
         check: "edac-uncorrected".to_owned(),
@@ -59,7 +58,7 @@ incident abcdefgh  open
   acknowledged  {ack} by ana: board ordered
   runbook       page /runbooks/xid, or /usr/share/doc/nodewarden/runbooks/xid.md of the package
   evidence
-    gpu_xid xid79, 2 times, {at} to {at} (60 min ago)
+    xid xid79, 2 times, {at} to {at} (60 min ago)
       NVRM: Xid (PCI:0000:3b:00): 79
     edac-uncorrected mc0, {later} (59 min ago)
       host_edac_uncorrected_errors_total{{controller=\"mc0\"}} 1 > 0

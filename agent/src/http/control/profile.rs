@@ -100,7 +100,7 @@ mod tests {
         page.view = Arc::new(sample::view());
         let text = refusal(&page, now);
         assert!(
-            text.contains("incident abcdefgh is open: gpu_xid gpu GPU-1: xid79"),
+            text.contains("incident abcdefgh is open: xid gpu GPU-1: xid79"),
             "{text}"
         );
 

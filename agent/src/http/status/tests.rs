@@ -161,11 +161,7 @@ fn an_incident_of_a_command_of_the_site_has_none_of_its_output() {
 
 #[test]
 fn an_incident_names_the_place_and_its_runbook() {
-    let mut view = sample::view();
-    view.incidents[0].check = "xid".to_owned();
-    let mut page = sample::page();
-    page.view = Arc::new(view);
-    let mut report = report(&page);
+    let mut report = report(&sample::page());
     report.gpus = vec![GpuView {
         gpu: "GPU-1".to_owned(),
         index: "3".to_owned(),
