@@ -21,6 +21,8 @@ pub const DAEMON_USER: &str = "nodewarden";
 /// The daemon's uid and gid where there is no such entry.
 pub const DAEMON_UID: u32 = collectors::domain::DAEMON_UID;
 
+/// The file with the names.
+pub const PASSWD: &str = "/etc/passwd";
 /// Sites with local accounts have large ones.
 const MAX_PASSWD: u64 = 4 << 20;
 
@@ -46,18 +48,11 @@ pub fn taken() -> Vec<String> {
     let helpers = helpers().map(|one| (one.user, helper(one).uid));
     let mut own = vec![(DAEMON_USER, daemon().uid)];
     own.extend(workers.chain(helpers));
-    let bytes = root::read_bytes("/etc/passwd".as_ref(), MAX_PASSWD)
-        .ok()
-        .flatten();
-    taken_in(&String::from_utf8_lossy(&bytes.unwrap_or_default()), &own)
+    taken_in(&passwd().unwrap_or_default(), &own)
 }
 
 fn taken_in(passwd: &str, own: &[(&str, u32)]) -> Vec<String> {
-    let entries = passwd.lines().filter_map(|line| {
-        let mut fields = line.split(':');
-        Some((fields.next()?, fields.nth(1)?.parse().ok()?))
-    });
-    let others = entries.filter(|(name, uid)| {
+    let others = entries(passwd).filter(|(name, uid)| {
         own.iter().any(|(_, own)| own == uid) && own.iter().all(|(user, _)| user != name)
     });
     let sentence = |(name, uid): (&str, u32)| {
@@ -73,10 +68,23 @@ fn fixed(user: &str, id: u32) -> Ids {
     lookup(user).unwrap_or(Ids { uid: id, gid: id })
 }
 
-/// The file alone, not the name service: LDAP behind it may hang, and this is the process that must not.
 fn lookup(name: &str) -> Option<Ids> {
-    let bytes = root::read_bytes("/etc/passwd".as_ref(), MAX_PASSWD).ok()??;
-    find(&String::from_utf8_lossy(&bytes), name)
+    find(&passwd()?, name)
+}
+
+/// The text of [`PASSWD`]. The file alone, not the name service: LDAP behind it may hang, and the parent must not.
+pub fn passwd() -> Option<String> {
+    let bytes = root::read_bytes(PASSWD.as_ref(), MAX_PASSWD).ok()??;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The names and uids in that text.
+pub fn entries(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
+    passwd.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
+        Some((name, fields.nth(1)?.parse().ok()?))
+    })
 }
 
 fn find(passwd: &str, name: &str) -> Option<Ids> {
@@ -108,7 +116,7 @@ mod tests {
     fn another_name_with_one_of_the_uids_is_found() {
         let own = [("nodewarden", 60800), ("nodewarden-host", 60801)];
         let passwd = "root:x:0:0::/root:/bin/sh\nalice:x:60800:100::/home/alice:/bin/sh\nnodewarden-host:x:60801:60801::/:\n\
-                      bob:x:60802:100::/:\nshort:x\nbad:x:a:1::/:\n";
+                      bob:x:60802:100::/:\nshort:x\nbad:x:a:1::/:\n#carol:x:60800:100::/home/carol:/bin/sh\n";
         let found = taken_in(passwd, &own);
         assert!(
             found.len() == 1 && found[0].starts_with("/etc/passwd: user \"alice\" has uid 60800, "),

@@ -1,39 +1,22 @@
-//! Who a uid is. /etc/passwd is read as text: NSS could ask a directory server and block.
+//! Who a uid is, by /etc/passwd alone.
 
-use collectors::sys::root;
-
-/// The file with the names.
-pub(crate) const PASSWD: &str = "/etc/passwd";
-const MAX: u64 = 4 << 20;
+pub(crate) use sys::users::PASSWD;
+use sys::users::{entries, passwd};
 
 /// The name of a uid, where /etc/passwd has one.
 pub(crate) fn name(uid: u32) -> Option<String> {
-    find(&read()?, uid)
-}
-
-fn read() -> Option<String> {
-    let bytes = root::read_bytes(PASSWD.as_ref(), MAX).ok()??;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The names and uids.
-fn all(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
-    passwd.lines().filter_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
-        Some((name, fields.nth(1)?.parse().ok()?))
-    })
+    find(&passwd()?, uid)
 }
 
 fn find(passwd: &str, uid: u32) -> Option<String> {
-    let mut all = all(passwd).filter(|(_, found)| *found == uid);
+    let mut all = entries(passwd).filter(|(_, found)| *found == uid);
     all.next().map(|(name, _)| name.to_owned())
 }
 
 /// The operators by name that /etc/passwd lacks: [`listed`] never finds them.
 pub(crate) fn unknown(operators: &[String]) -> Vec<&String> {
-    let passwd = read().unwrap_or_default();
-    let is_known = |o: &str| o.parse::<u32>().is_ok() || all(&passwd).any(|(name, _)| name == o);
+    let passwd = passwd().unwrap_or_default();
+    let is_known = |o: &str| o.parse::<u32>().is_ok() || entries(&passwd).any(|(name, _)| name == o);
     operators.iter().filter(|o| !is_known(o)).collect()
 }
 
