@@ -1,5 +1,6 @@
 //! Changes of the parent's own records, by a thread: their disk may hang, and a drain must not wait for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +32,10 @@ impl RecordDisk {
         let waiting = Arc::clone(&self.waiting);
         let is_next = self.waiting.fetch_add(1, Ordering::AcqRel) == 0;
         let sent = self.send(Box::new(move || {
-            change();
+            // The end of this thread would lose all later changes.
+            if catch_unwind(AssertUnwindSafe(change)).is_err() {
+                tracing::error!("panic while a record of the parent was changed");
+            }
             waiting.fetch_sub(1, Ordering::AcqRel);
             sys::ignore(to.send(()));
         }));
@@ -94,5 +98,15 @@ mod tests {
             thread::yield_now();
         }
         assert_eq!(*made.lock().unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_change_that_panics_loses_no_later_one() {
+        let disk = RecordDisk::default();
+        disk.change(|| panic!("a fault of a record"));
+        let made = Arc::new(AtomicUsize::new(0));
+        let later = Arc::clone(&made);
+        disk.change(move || later.store(1, Ordering::Release));
+        assert_eq!(made.load(Ordering::Acquire), 1, "waited for");
     }
 }
