@@ -16,7 +16,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// At least `length` bytes, in whole pages. Pages that are not written use no memory.
+    /// At least `bytes` bytes, in whole pages. Pages that are not written use no memory.
     ///
     /// # Errors
     /// The errors of mmap(2) and mprotect(2).
