@@ -221,7 +221,8 @@ impl Runner {
     }
 
     /// Devices that were left open permanently, because the closing of an earlier one is stuck.
-    pub fn left_open(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn left_open(&self) -> u64 {
         self.shared.disposal.leaked()
     }
 

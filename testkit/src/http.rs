@@ -2,8 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -52,31 +50,6 @@ pub fn get(address: &str, target: &str, headers: &[(&str, &str)], timeout: Durat
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     request(stream, "GET", address, target, headers, b"").with_context(|| format!("http://{address}{target}"))
-}
-
-/// GET over the Unix socket `path`.
-pub fn get_unix(
-    path: impl AsRef<Path>,
-    target: &str,
-    headers: &[(&str, &str)],
-    timeout: Duration,
-) -> Result<Response> {
-    request(
-        unix(path.as_ref(), timeout)?,
-        "GET",
-        "localhost",
-        target,
-        headers,
-        b"",
-    )
-    .with_context(|| format!("{}{target}", path.as_ref().display()))
-}
-
-fn unix(path: &Path, timeout: Duration) -> Result<UnixStream> {
-    let stream = UnixStream::connect(path).with_context(|| path.display().to_string())?;
-    stream.set_read_timeout(Some(timeout))?;
-    stream.set_write_timeout(Some(timeout))?;
-    Ok(stream)
 }
 
 /// One request on a connection that then ends.
@@ -182,7 +155,7 @@ pub fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
     use crate::wait::PATIENCE;
@@ -236,10 +209,20 @@ mod tests {
                 b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort",
             );
         });
-        let response = get_unix(&path, "/", &[], PATIENCE).unwrap();
+        let ask = || {
+            request(
+                UnixStream::connect(&path).unwrap(),
+                "GET",
+                "localhost",
+                "/",
+                &[],
+                b"",
+            )
+        };
+        let response = ask().unwrap();
         assert_eq!((response.status, response.body.as_slice()), (503, &b"no"[..]));
         assert!(response.ok().is_err());
-        assert!(get_unix(&path, "/", &[], PATIENCE).is_err());
+        assert!(ask().is_err());
         server.join().unwrap();
     }
 

@@ -27,9 +27,6 @@ const fn metric(name: &'static str, kind: Kind, tier: Tier) -> Metric {
     }
 }
 
-/// A row to make others of.
-pub static LEVEL_ROW: Metric = metric("test_level", Kind::Gauge, Tier::Core);
-
 pub static ERRORS: Metric = metric("test_errors_total", Kind::Counter, Tier::Core);
 pub static LEVEL: Metric = metric("test_level", Kind::Gauge, Tier::Core);
 pub static FINE: Metric = metric("test_fine", Kind::Gauge, Tier::Detail);

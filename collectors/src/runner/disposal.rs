@@ -107,6 +107,7 @@ impl Disposal {
     }
 
     /// The number of devices left open.
+    #[cfg(test)]
     pub(super) fn leaked(&self) -> u64 {
         self.lock().leaked
     }

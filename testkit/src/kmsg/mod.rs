@@ -75,11 +75,6 @@ impl Kmsg {
             .change(|ring| ring.push(ring::print(prio, ring.next(), usec, text, properties)))
     }
 
-    /// Adds a record of exactly these bytes, header included. It still uses one sequence number.
-    pub fn push_raw(&self, bytes: &[u8]) -> u64 {
-        self.shared.change(|ring| ring.push(bytes.into()))
-    }
-
     /// Adds `count` records with the current time, kernel facility, level 6. Returns the first sequence number.
     pub fn flood(&self, count: u64, text: impl Fn(u64) -> String) -> u64 {
         let first = self.shared.ring(ring::Ring::next);
@@ -103,11 +98,6 @@ impl Kmsg {
     /// As `dmesg --clear`: SEEK_DATA then moves behind the last record.
     pub fn clear(&self) {
         self.shared.change(ring::Ring::clear);
-    }
-
-    /// Sequence number that the next record gets.
-    pub fn next_seq(&self) -> u64 {
-        self.shared.ring(ring::Ring::next)
     }
 
     /// Number of open files. A closed file leaves the count after a short delay.

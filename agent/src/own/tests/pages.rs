@@ -207,7 +207,7 @@ static BUSY: Metric = Metric {
         fixed: Pairs::new(&[("u", "pct")]),
         ..Alias::new("other", "OTHER_BUSY", Kind::Gauge, &[("d", "gpu")])
     }],
-    ..sample::LEVEL_ROW
+    ..LEVEL
 };
 
 static JOINED: Spec = Spec {
