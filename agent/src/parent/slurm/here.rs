@@ -1,12 +1,7 @@
 //! This machine's identity: host name and boot time. Read again for every look: a clock set after boot, or a name
 //! from DHCP, changes them.
 
-use std::path::Path;
-
-use collectors::sys::root;
-
-/// Every interrupt has a column in /proc/stat, and a machine can have many thousands.
-const MAX_STAT: u64 = 16 << 20;
+use collectors::sys::boot;
 
 /// This machine's host name, as slurmd reports it.
 pub fn hostname() -> String {
@@ -16,29 +11,8 @@ pub fn hostname() -> String {
         .unwrap_or_default()
 }
 
-/// This machine's boot time, in seconds since the epoch: `btime` of /proc/stat. `None`: unreadable.
+/// This machine's boot time, in seconds since the epoch. `None`: unreadable.
 pub fn boot_time() -> Option<i64> {
-    let bytes = root::read_bytes(Path::new("/proc/stat"), MAX_STAT).ok()??;
-    btime(&String::from_utf8_lossy(&bytes))
-}
-
-fn btime(stat: &str) -> Option<i64> {
-    stat.lines()
-        .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_boot_time_is_found_behind_any_number_of_interrupts() {
-        let stat = format!(
-            "cpu 1 2\nintr {}\nctxt 1\nbtime 1795254388\nprocesses 1\n",
-            "0 ".repeat(100_000)
-        );
-        assert_eq!(btime(&stat), Some(1_795_254_388));
-        assert_eq!(btime("cpu 1\nbtime x\n"), None);
-        assert!(boot_time().is_some());
-    }
+    let btime = boot::btime("/proc/stat".as_ref()).ok()??;
+    i64::try_from(btime).ok()
 }
