@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// The most keys of a stored map.
 pub const STORED: usize = 512;
+/// The most GPUs: a program that writes to the kernel log could name any number.
+pub const MAX_GPUS: usize = 128;
 /// The most keys of other maps: a node has hundreds of counters, with each priority of a port separate.
 pub const COUNTERS: usize = 8192;
 

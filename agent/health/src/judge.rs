@@ -67,10 +67,18 @@ pub enum Keep {
     Now,
 }
 
+/// Drivers load, links train, services start and filesystems are mounted for minutes after boot.
+pub const BOOT_GRACE: Duration = Duration::from_secs(600);
+
 impl Judge<'_> {
     /// Time since boot.
     pub const fn since_boot(&self) -> Duration {
         self.now.boottime
+    }
+
+    /// Whether [`BOOT_GRACE`] is over.
+    pub fn is_booted(&self) -> bool {
+        self.since_boot() >= BOOT_GRACE
     }
 
     /// Time since boot in milliseconds.

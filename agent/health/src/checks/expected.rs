@@ -17,14 +17,12 @@ pub(super) static PACE: Pace = Pace {
     hold: Duration::from_secs(100),
 };
 
-/// Drivers load, links train and filesystems are mounted for minutes after boot.
-const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// Until then not every worker has reported.
 const START_GRACE: Duration = Duration::from_secs(60);
 
 /// Whether the node has had the time to become complete.
 pub(super) fn is_settled(judge: &Judge<'_>) -> bool {
-    judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE
+    judge.is_booted() && judge.since_start >= START_GRACE
 }
 
 /// What one reading says about one expectation.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use model::snapshot::Sample;
 
+use super::growth::HOUR_MS;
 use super::{Check, Watch};
 use crate::condition::{Judged, Pace, Reading, USUAL};
 use crate::counts::{Counters, Times, Watched};
@@ -92,7 +93,6 @@ pub(super) struct Bursts {
 
 /// Bursts in an hour that are a finding.
 const BURSTS: usize = 3;
-pub(super) const HOUR_MS: u64 = 3600 * 1000;
 
 /// Judges the number of bursts of each counter in the last hour. An hour of readings without a burst is healthy.
 pub(super) struct Leaps {

@@ -3,7 +3,8 @@
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 
-use super::gpu::{Bursts, HOUR_MS, Leaps, Opinion, each, flag, found, line};
+use super::gpu::{Bursts, Leaps, Opinion, each, flag, found, line};
+use super::growth::HOUR_MS;
 use super::{Check, Forget, Looks, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading, USUAL};
 use crate::counts::{Counters, Times};

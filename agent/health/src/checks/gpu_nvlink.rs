@@ -9,7 +9,7 @@ use super::gpu::{Bursts, Leaps, SLOW, found, key, line};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Need, Rank, Remedy};
-use crate::judge::Judge;
+use crate::judge::{BOOT_GRACE, Judge};
 use crate::reads::gpu::Gpu;
 use crate::reads::links::{self, Kind, Links};
 
@@ -41,9 +41,6 @@ pub static ERRORS: Check = Check {
     watch: || Leaps::start(&LEAPS),
 };
 
-/// The fabric trains after the driver was loaded.
-const BOOT_GRACE: Duration = Duration::from_secs(600);
-
 /// Whether a need of a GPU is met. `None`: unknown, as for links that may still train.
 pub(crate) fn met(gpu: &Gpu<'_>, need: Need, since_boot: Duration) -> Option<bool> {
     let trains = matches!(need, Need::LinksActive) && since_boot < BOOT_GRACE;
@@ -52,7 +49,7 @@ pub(crate) fn met(gpu: &Gpu<'_>, need: Need, since_boot: Duration) -> Option<boo
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let gpus = judge.gpus;
-    let settled = judge.since_boot() >= BOOT_GRACE;
+    let settled = judge.is_booted();
     let is_down = |links: &&Links| links.up < links.usual;
     let seen = gpus.iter().filter_map(|gpu| gpu.links.as_ref());
     let (seen, down) = (seen.clone().count(), seen.filter(is_down).count());

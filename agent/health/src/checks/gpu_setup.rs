@@ -1,7 +1,5 @@
 //! Checks `gpu-persistence-off` and `gpu-fabric`: persistence mode, and membership in the NVSwitch fabric.
 
-use std::time::Duration;
-
 use collectors::SubjectKind;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
@@ -41,7 +39,6 @@ pub static FABRIC: Check = Check {
     watch: || Looks::start(fabric),
 };
 
-const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// `gpu_fabric_state`: joined.
 const JOINED: f64 = 3.0;
 /// `gpu_fabric_health`: unhealthy.
@@ -67,7 +64,7 @@ fn persistence<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
 }
 
 fn fabric<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
-    let settled = judge.since_boot() >= BOOT_GRACE;
+    let settled = judge.is_booted();
     each(judge, &FABRIC, &LASTING, move |gpu| {
         let Some(state) = gpu.value(&n::FABRIC_STATE) else {
             return Vec::new();

@@ -44,9 +44,6 @@ static SELDOM: Pace = Pace {
     hold: Duration::from_secs(720),
 };
 
-/// Services that start after the drivers configure the ports.
-const BOOT_GRACE: Duration = Duration::from_secs(600);
-
 static PROFILE: Weighed = Weighed {
     check: &CHECK,
     of: "profile",
@@ -186,7 +183,7 @@ fn compare(
 ) -> Option<Opinion> {
     let found = setups.get(port.id.as_str())?.get(want.aspect)?;
     let reading = match want.is_met(found) {
-        _ if judge.since_boot() < BOOT_GRACE => Reading::Unknown,
+        _ if !judge.is_booted() => Reading::Unknown,
         true => Reading::Good,
         false => Reading::Bad,
     };

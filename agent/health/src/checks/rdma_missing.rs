@@ -41,9 +41,6 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-/// Drivers load for minutes after boot.
-const BOOT_GRACE: Duration = Duration::from_secs(600);
-
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
     for port in judge.ports {
@@ -60,7 +57,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     }
     let there = expected.keys().filter(|pci| visible.contains_key(*pci)).count();
     let all = expected.len();
-    let settled = judge.since_boot() >= BOOT_GRACE;
+    let settled = judge.is_booted();
     let mut judged = Vec::new();
     for (pci, role) in expected {
         let slot = judge.host.slot(&pci);

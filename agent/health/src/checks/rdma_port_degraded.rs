@@ -28,9 +28,6 @@ pub static CHECK: Check = Check {
     watch: || Box::<State>::default(),
 };
 
-/// Links train, and may retrain, while drivers and switches start.
-const BOOT_GRACE: Duration = Duration::from_secs(600);
-
 static BEFORE: Weighed = Weighed {
     check: &CHECK,
     of: "",
@@ -101,7 +98,7 @@ impl Watch for State {
 }
 
 fn conditions<'a>(judge: &Judge<'a>, State { voices, lanes }: &mut State) -> Vec<Judged<'a>> {
-    let settled = judge.since_boot() >= BOOT_GRACE;
+    let settled = judge.is_booted();
     type Board = (String, String, String, bool);
     let rdma = &judge.site.settings.rdma;
     let board = |port: &Port<'_>| -> Board {

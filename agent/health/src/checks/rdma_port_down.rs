@@ -28,8 +28,6 @@ pub static CHECK: Check = Check {
     watch: || Looks::start(conditions),
 };
 
-/// Links train, and the subnet manager sweeps, for minutes after boot.
-const BOOT_GRACE: Duration = Duration::from_secs(600);
 /// Until then not every worker has reported, and peers may be missing.
 const START_GRACE: Duration = Duration::from_secs(60);
 
@@ -42,7 +40,7 @@ static PACE: Pace = Pace {
 };
 
 fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
-    let settled = judge.since_boot() >= BOOT_GRACE && judge.since_start >= START_GRACE;
+    let settled = judge.is_booted() && judge.since_start >= START_GRACE;
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<&Fabric, Vec<&Group<'_>>> = BTreeMap::new();
     for group in judge.groups {

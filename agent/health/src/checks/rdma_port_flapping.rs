@@ -6,7 +6,7 @@ use std::time::Duration;
 use collectors::SubjectKind;
 use collectors::ethernet::metrics::{LAG_MEMBER_UP, PHY_LINK_DOWN};
 
-use super::growth::{TOGETHER_MS, is_with};
+use super::growth::{HOUR_MS, TOGETHER_MS, is_with};
 use super::{Check, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::counts::{Counters, Levels, Times, Watched};
@@ -30,7 +30,6 @@ pub static CHECK: Check = Check {
     watch: || Box::<State>::default(),
 };
 
-const HOUR_MS: u64 = 3600 * 1000;
 /// Links go up and down while switches and drivers start.
 const BOOT_GRACE: Duration = Duration::from_secs(1800);
 /// Counters count interruptions of any length, so the limit is higher.

@@ -5,6 +5,7 @@ use collectors::{Cursor, Event, EventBody, PciAddress, Subject, kernel_log};
 
 use super::Engine;
 use crate::Input;
+use crate::bounded::MAX_GPUS;
 use crate::checks::{Heard, gpu_down, gpu_nvlink};
 use crate::incident::Incident;
 use crate::reads::gpu::{Gpu, all, gpus};
@@ -19,9 +20,6 @@ use model::derive::xid::gpu_label;
 use model::ownership::When;
 use model::scheduler::Outcome;
 use model::snapshot::Snapshot;
-
-/// The most GPUs with stored names.
-const MAX_GPUS: usize = 128;
 
 impl Engine {
     pub(super) fn take(&mut self, input: Input<'_>) {

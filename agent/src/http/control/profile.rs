@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use health::judge::BOOT_GRACE;
 use health::profile::Profile;
 
 use super::Reply;
 use crate::own::{self, Page};
-
-/// Drivers load, links train and filesystems are mounted for minutes after boot.
-const BOOT_GRACE: Duration = Duration::from_secs(600);
 
 /// The profile of a page, or all reasons against it. `now`: time since boot.
 pub(super) fn learn(page: &Page, now: Duration) -> Reply {

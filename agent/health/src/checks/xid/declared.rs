@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Now;
-
-/// The most GPUs.
-const MAX_GPUS: usize = 128;
+use crate::bounded::MAX_GPUS;
 
 /// The time of the last declaration of each GPU.
 #[derive(Debug, Default)]

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Now;
+use crate::bounded::MAX_GPUS;
 
 /// Errors that are enough.
 const ENOUGH: usize = 3;
 /// Within this time (seconds).
 const WINDOW: u64 = 24 * 3600;
-/// A program that writes to the kernel log could name any number of GPUs.
-const MAX_GPUS: usize = 128;
-/// And of links: a GPU with Xid 74 has at most 18, with 3 kinds each and 3 of its own.
+/// The most kinds, with links: a GPU with Xid 74 has at most 18, with 3 kinds each and 3 of its own.
 const MAX_KINDS: usize = 64;
 
 /// When an error occurred.

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Now;
-
-/// The most GPUs.
-const MAX_GPUS: usize = 128;
+use crate::bounded::MAX_GPUS;
 
 /// The counters of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
