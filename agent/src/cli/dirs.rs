@@ -11,7 +11,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 use crate::http::control::SOCKET;
 
 /// The run directory of a daemon that root started.
-pub const SYSTEM_RUN: &str = "/run/nodewarden";
+pub use crate::runner::SYSTEM_RUN;
 
 /// The state directory of a daemon that root started.
 pub const SYSTEM_STATE: &str = "/var/lib/nodewarden";

@@ -21,7 +21,7 @@ pub use proto::{MAX_INPUT, MAX_KEPT, Reply, Request};
 pub use serve::{Runner, RunnerError};
 
 /// The run directory of the unit.
-const SYSTEM_RUN: &str = "/run/nodewarden";
+pub const SYSTEM_RUN: &str = "/run/nodewarden";
 
 /// Where systemd listens.
 const SYSTEM_SOCKET: &str = "/run/nodewarden-act.sock";
