@@ -12,7 +12,7 @@ use super::state::Node;
 use super::words;
 
 /// The end of a value.
-const END: char = '\u{1f}';
+pub(crate) const END: char = '\u{1f}';
 
 /// The fields, in the order of the format. 22.05 and later have all; 20.11 lacks StateComplete and Extra.
 const FIELDS: [&str; 8] = [
@@ -26,12 +26,22 @@ const FIELDS: [&str; 8] = [
     "Reason",
 ];
 
-/// The arguments for one node. Width 0 is no limit.
+/// The arguments for one node.
 pub fn args(name: &str) -> Vec<String> {
-    let format: Vec<String> = FIELDS.iter().map(|field| format!("{field}:0{END}")).collect();
-    ["-h", "-a", "-n", name, "-O", &format.join(",")]
+    ["-h", "-a", "-n", name, "-O", &format(&FIELDS)]
         .map(str::to_owned)
         .to_vec()
+}
+
+/// The argument of `-O` for these fields. Width 0 is no limit.
+pub(crate) fn format(fields: &[&str]) -> String {
+    let format: Vec<String> = fields.iter().map(|field| format!("{field}:0{END}")).collect();
+    format.join(",")
+}
+
+/// A reason as sinfo prints it.
+pub(crate) fn reason(text: &str) -> Option<String> {
+    not_null(text.trim()).filter(|text| text != "none")
 }
 
 /// Reads the answer about the node `proven`, whose host name and boot time `scontrol` showed. `None`: the answer has
@@ -46,12 +56,11 @@ pub fn node(text: &str, proven: &Node, zone: &TimeZone) -> Option<Node> {
         return None;
     }
     let words = words::read(&state.to_ascii_uppercase());
-    let reason = not_null(reason.trim()).filter(|text| text != "none");
     Some(Node {
         base: words.base,
         flags: words.flags,
         unknown_words: words.unknown,
-        reason: reason.map(|text| NodeReason {
+        reason: self::reason(reason).map(|text| NodeReason {
             text,
             user: user.to_owned(),
             at: seconds(time, zone),

@@ -10,11 +10,9 @@ use model::scheduler::NodeReason;
 use super::reservation::Reservation;
 use super::slot;
 use crate::parse::seconds;
+use crate::sinfo::{self, END, format};
 use crate::state::Node;
 use crate::{texts, words};
-
-/// The end of a value.
-const END: char = '\u{1f}';
 
 /// 20.11 lacks StateComplete: its value is empty.
 const FIELDS: [&str; 6] = [
@@ -26,10 +24,9 @@ const FIELDS: [&str; 6] = [
     "Reason",
 ];
 
-/// The arguments. Width 0 is no limit.
+/// The arguments.
 pub fn args(partition: &str) -> Vec<String> {
-    let format: Vec<String> = FIELDS.iter().map(|field| format!("{field}:0{END}")).collect();
-    ["-h", "-p", partition, "-O", &format.join(",")]
+    ["-h", "-p", partition, "-O", &format(&FIELDS)]
         .map(str::to_owned)
         .to_vec()
 }
@@ -91,13 +88,12 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
         if let Some(words) = words
             && is_own
         {
-            let reason = Some(line.reason).filter(|text| !matches!(*text, "" | "none" | "(null)"));
             table.own = Some(Node {
                 base: words.base,
                 flags: words.flags,
                 unknown_words: words.unknown,
-                reason: reason.map(|text| NodeReason {
-                    text: text.to_owned(),
+                reason: sinfo::reason(line.reason).map(|text| NodeReason {
+                    text,
                     user: line.user.to_owned(),
                     at: seconds(line.time, zone),
                 }),
