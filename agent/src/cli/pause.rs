@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::bail;
 use jiff::tz::TimeZone;
@@ -82,7 +82,7 @@ fn pause_cluster(length: Duration, reason: &str) -> anyhow::Result<ExitCode> {
     let by = users::name(uid).unwrap_or_else(|| uid.to_string());
     let mut cluster = Cluster::find(settings());
     let minutes = length.as_secs().div_ceil(60).max(1);
-    let now = wall();
+    let now = jiff::Timestamp::now().as_second();
     match pause_of(&mut cluster)? {
         Some(pause) if now < pause.end => {
             let mut args = vec!["update".to_owned(), format!("ReservationName={PAUSE}")];
@@ -140,9 +140,4 @@ fn pause_of(cluster: &mut Cluster) -> anyhow::Result<Option<Reservation>> {
     let text = String::from_utf8_lossy(&output.stdout);
     let all = reservation::ours(&text, &TimeZone::UTC)?;
     Ok(all.into_iter().find(|reservation| reservation.name == PAUSE))
-}
-
-fn wall() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

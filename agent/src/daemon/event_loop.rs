@@ -142,12 +142,9 @@ pub struct DaemonParts {
 }
 
 fn now() -> Now {
-    let wall = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs());
     Now {
         boottime: boot::boottime(),
-        wall: i64::try_from(wall).unwrap_or(i64::MAX),
+        wall: jiff::Timestamp::now().as_second(),
     }
 }
 

@@ -2,7 +2,6 @@
 //! proof are in docs/decisions/0020-drain-slots.md.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::tz::TimeZone;
 
@@ -398,8 +397,7 @@ fn held(by: HeldBy, why: String, guard: Option<Guard>) -> Box<Outcome> {
 }
 
 fn wall() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    jiff::Timestamp::now().as_second()
 }
 
 #[cfg(test)]
