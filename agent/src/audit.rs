@@ -100,10 +100,7 @@ impl Line {
 }
 
 fn cut(text: &str) -> String {
-    let mut end = text.len().min(MAX_TEXT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(MAX_TEXT);
     text.get(..end).unwrap_or_default().to_owned()
 }
 

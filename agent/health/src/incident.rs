@@ -492,13 +492,7 @@ impl Incident {
 
 /// Cuts a line, to limit the size of a record.
 fn cut(mut line: String) -> String {
-    if line.len() > MAX_LINE {
-        let mut at = MAX_LINE;
-        while !line.is_char_boundary(at) {
-            at -= 1;
-        }
-        line.truncate(at);
-    }
+    line.truncate(line.floor_char_boundary(MAX_LINE));
     line
 }
 
