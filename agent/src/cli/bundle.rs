@@ -153,21 +153,14 @@ fn kernel(env: &Env) -> Option<String> {
 
 /// One line of progress.
 fn report(part: &Part) {
-    let outcome: Result<String, Absent> = part
-        .content
-        .as_ref()
-        .map(|_| size(part.bytes()))
-        .map_err(|why| *why);
+    let outcome: Result<String, Absent> = part.content.as_ref().map(|_| size(part)).map_err(|why| *why);
     match outcome {
         Ok(size) => screen::note(&format!("{} ... {size}", part.name)),
         Err(why) => screen::note(&format!("{} ... absent: {why}", part.name)),
     }
 }
 
-fn size(bytes: usize) -> String {
-    if bytes < 1024 {
-        format!("{bytes} B")
-    } else {
-        format!("{} KiB", bytes.div_ceil(1024))
-    }
+#[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
+fn size(part: &Part) -> String {
+    screen::bytes(part.bytes() as f64)
 }
