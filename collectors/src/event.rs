@@ -11,6 +11,7 @@ use std::sync::mpsc::SyncSender;
 use serde::{Deserialize, Serialize};
 
 use crate::Subject;
+pub(crate) use admit::MAX_TEXT;
 pub use job::{End, JobChange, JobEnd, JobEvent, RecordId};
 
 /// The kernel's id of one boot, `/proc/sys/kernel/random/boot_id`.

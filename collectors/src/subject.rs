@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Limit of the name of a device, a unit or a place, in bytes.
+pub const MAX_NAME: usize = 256;
+
 /// The kinds of things that can be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,13 +1,12 @@
 //! Events on arrival. The process that sent one is not trusted: every field is checked as if nothing had parsed it before.
 
 use super::{Event, EventBody, EventKind, JobEnd, KernelLine, PciAddress, Xid};
+use crate::subject::MAX_NAME;
 use crate::text::{is_printable, printable};
 use crate::{Subject, SubjectKind};
 
 /// The longest message of an event, in bytes.
-const MAX_TEXT: usize = 512;
-/// The longest name, unit or place, in bytes.
-const MAX_NAME: usize = 256;
+pub(crate) const MAX_TEXT: usize = 512;
 /// The most hexadecimal words of an Xid; drivers print up to seven.
 const MAX_WORDS: usize = 64;
 /// The most GPUs, or instances of GPUs, of a job on a node.

@@ -17,13 +17,11 @@ use super::lost::Parts;
 use super::record::KmsgRecord;
 use super::sections::Sections;
 use super::text::unescape;
-use crate::event::Closed;
+use crate::event::{Closed, MAX_TEXT};
 use crate::sys::kmsg::KmsgRead;
 use crate::text::printable;
 use crate::{BootId, Cursor, Error, Event, EventBody, Events};
 
-/// Maximum length of an event's text, in bytes.
-pub(super) const MAX_TEXT: usize = 512;
 /// The lines of one report come within this time (microseconds).
 const REPORT_US: u64 = 2_000_000;
 /// A cursor that lags further behind is advanced, even without any event.

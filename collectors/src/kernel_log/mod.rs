@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::event::{EventKind, XidSource};
+use crate::event::{EventKind, MAX_TEXT, XidSource};
 use crate::sys::kmsg;
 use crate::{Cadence, Env, Error, Settings, Source, Spec, domain};
 use counts::{CountsDevice, LogCounts};
@@ -99,7 +99,7 @@ pub(crate) fn check_record(bytes: &[u8]) {
 /// Takes one message through the grammar and checks what must hold for any bytes. For fuzzing.
 pub(crate) fn check_line(bytes: &[u8]) {
     let clean = |text: &str, max: usize| assert!(text.len() <= max && !text.contains(char::is_control));
-    clean(&crate::text::printable(bytes, follow::MAX_TEXT), follow::MAX_TEXT);
+    clean(&crate::text::printable(bytes, MAX_TEXT), MAX_TEXT);
     for whole in [true, false] {
         let body = match grammar::parse(bytes, whole, None, 0) {
             grammar::LogLine::Event(body) => body,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::subject::MAX_NAME;
 use crate::text::printable;
 use crate::{Env, mountinfo};
 
@@ -29,7 +30,7 @@ fn parse(text: &str) -> BTreeMap<String, String> {
         // Others of its device are bind mounts.
         let first = mounts.first()?;
         let is_one = mounts.iter().all(|other| other.device == first.device);
-        is_one.then(|| (fs, printable(first.point().as_bytes(), 256)))
+        is_one.then(|| (fs, printable(first.point().as_bytes(), MAX_NAME)))
     };
     found.into_iter().filter_map(one).collect()
 }
@@ -37,7 +38,7 @@ fn parse(text: &str) -> BTreeMap<String, String> {
 /// For fuzzing.
 pub(super) fn check(text: &str) {
     for (fs, point) in parse(text) {
-        assert!(!fs.contains('/') && point.len() <= 256);
+        assert!(!fs.contains('/') && point.len() <= MAX_NAME);
     }
 }
 

@@ -6,6 +6,7 @@ use super::class::{self, Class};
 use super::lifetime::Lifetime;
 use super::probe::Key;
 use crate::mountinfo::{self, Mount};
+use crate::subject::MAX_NAME;
 use crate::text::printable;
 
 /// One filesystem.
@@ -49,9 +50,6 @@ impl Filesystem {
 /// Options of a superblock that takes no writes. From 6.15 on, ext4 has the last two after an error and a forced shutdown,
 /// beside `rw` (fs/ext4/super.c).
 static READ_ONLY: [&str; 3] = ["ro", "emergency_ro", "shutdown"];
-
-/// The longest name of a filesystem, in bytes.
-const MAX_NAME: usize = 256;
 
 /// A mount point as a name: a user may choose any bytes for it.
 pub(super) fn name(point: &str) -> String {

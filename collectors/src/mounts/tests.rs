@@ -310,7 +310,10 @@ fn a_mount_point_of_any_bytes_has_a_name_that_the_daemon_takes() {
     assert_eq!(devices.len(), 1 + points.len());
     for device in &devices {
         let name = &device.subject().name;
-        assert!(crate::text::is_printable(name, 256), "{name:?}");
+        assert!(
+            crate::text::is_printable(name, crate::subject::MAX_NAME),
+            "{name:?}"
+        );
     }
     let list = devices
         .iter_mut()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use collectors::block::{MAX_LABEL_BYTES, MAX_SERIES};
+use collectors::subject::MAX_NAME;
 use collectors::text::{is_printable, printable};
 use collectors::{Layout, MAX_DEVICES, Spec, Subject};
 
@@ -14,8 +15,6 @@ use crate::worker::proto::{Failure, Garbage};
 
 /// The longest text of a failure, in bytes.
 const MAX_TEXT: usize = 500;
-/// The longest name of a device, thread or wait channel, in bytes.
-const MAX_NAME: usize = 256;
 
 /// Why a worker's socket was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
