@@ -72,6 +72,66 @@ pub fn check(body: &str) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
+/// Labels and values as written.
+pub type Samples = Vec<(BTreeMap<String, String>, String)>;
+
+/// The families of a page.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// Their names, in the order of the page.
+    pub order: Vec<String>,
+    /// By name: the type and the samples.
+    pub families: BTreeMap<String, (String, Samples)>,
+}
+
+impl Page {
+    /// The value of the series with exactly these labels.
+    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<&str> {
+        let (_, samples) = self.families.get(name)?;
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let wanted: BTreeMap<String, String> = labels.iter().map(owned).collect();
+        let found = samples.iter().find(|(labels, _)| *labels == wanted);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Reads a page of nodewarden's own encoder. Beyond [`check`]: a help is a sentence before its type, only counters end in `_total`,
+/// and no sample has a time.
+pub fn read_page(body: &str) -> Result<Page> {
+    let mut samples = check(body)?.into_iter();
+    let mut page = Page::default();
+    let mut help = None;
+    for line in body.lines() {
+        if let Some((name, words)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            ensure!(words.ends_with('.'), "help without a full stop: {line}");
+            help = Some(name);
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
+            ensure!(help.take() == Some(name), "type without help before it: {line}");
+            let known = ["counter", "gauge", "histogram"].contains(&kind);
+            let is_total = name.ends_with("_total");
+            ensure!(
+                known && (kind == "counter") == is_total,
+                "type and name disagree: {line}"
+            );
+            page.order.push(name.to_owned());
+            page.families
+                .insert(name.to_owned(), (kind.to_owned(), Vec::new()));
+        } else {
+            ensure!(
+                !line.is_empty() && !line.starts_with('#'),
+                "not a sample: {line:?}"
+            );
+            let (sample, (_, value)) = samples.next().zip(line.rsplit_once(' ')).context("no sample")?;
+            ensure!(sample.timestamp.is_none(), "a time: {line}");
+            let family = page.order.last().and_then(|name| page.families.get_mut(name));
+            let (_, samples) = family.context("no family")?;
+            samples.push((sample.labels, value.to_owned()));
+        }
+    }
+    Ok(page)
+}
+
 impl Family {
     fn end(&self) -> Result<()> {
         ensure!(
@@ -312,5 +372,30 @@ mod tests {
         }
         let counter = "# HELP c C.\n# TYPE c counter\nc -1\n";
         assert!(format!("{:#}", check(counter).unwrap_err()).contains("negative"));
+    }
+
+    #[test]
+    fn a_page_of_the_encoder_follows_further_rules() {
+        let read = read_page(&format!("{HEAD}a{{y=\"2\",x=\"1\"}} 1e3\na 2\n")).unwrap();
+        assert_eq!(read.order, ["a"]);
+        assert_eq!(read.value("a", &[("x", "1"), ("y", "2")]), Some("1e3"));
+        assert_eq!(
+            (read.value("a", &[]), read.value("a", &[("x", "1")])),
+            (Some("2"), None)
+        );
+        assert_eq!(read.families["a"].1.len(), 2);
+        for (body, expected) in [
+            ("# HELP a A\n# TYPE a gauge\na 1\n", "full stop"),
+            ("# TYPE a gauge\n# HELP a A.\na 1\n", "without help"),
+            ("# HELP a A.\n# TYPE a counter\na 1\n", "disagree"),
+            ("# HELP a_total A.\n# TYPE a_total gauge\na_total 1\n", "disagree"),
+            ("# HELP a A.\n# TYPE a untyped\na 1\n", "disagree"),
+            ("# HELP a A.\n# TYPE a gauge\n\na 1\n", "not a sample"),
+            ("# HELP a A.\n# TYPE a gauge\na 1 2\n", "a time"),
+            ("# HELP a A.\n# TYPE a gauge\na 1\na 1\n", "twice"),
+        ] {
+            let error = format!("{:#}", read_page(body).unwrap_err());
+            assert!(error.contains(expected), "{body:?}: {error}");
+        }
     }
 }

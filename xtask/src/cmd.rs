@@ -201,8 +201,7 @@ pub(crate) fn build(program: &str) -> Result<PathBuf> {
     command.args([
         "--package=nodewarden-testkit",
         "--package=nodewarden-model",
-        "--package=nodewarden-exposition",
-        "--features=nodewarden-model/testing,nodewarden-exposition/testing",
+        "--features=nodewarden-model/testing",
     ]);
     run(&mut command)?;
     Ok(target_dir()?.join("ci").join(program))

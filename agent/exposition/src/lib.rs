@@ -18,9 +18,6 @@ pub mod source;
 mod starts;
 pub mod writer;
 
-#[cfg(any(test, feature = "testing"))]
-pub mod parse;
-
 use collectors::Tier;
 
 pub use defaults::Defaults;

@@ -4,10 +4,10 @@ mod hidden;
 mod pages;
 
 use super::*;
-use exposition::parse::parse;
 use exposition::{Encoder, Format, Selection};
 use model::commands::{CommandResult, CommandRun, CommandState};
 use model::snapshot::{DeviceState, Lease};
+use testkit::exposition::read_page;
 
 fn page_of(page: &Page, live: Option<&Live>, format: Format) -> String {
     let mut out = Vec::new();
@@ -27,7 +27,7 @@ fn text(page: &Page) -> String {
 #[test]
 fn a_whole_page_is_strictly_well_formed() {
     let text = text(&sample::page());
-    let page = parse(&text).unwrap();
+    let page = read_page(&text).unwrap();
     assert_eq!(
         page.value("gpu_xid_errors_total", &[("gpu", "GPU-1"), ("xid", "79")]),
         Some("2")
@@ -105,7 +105,7 @@ fn each_command_of_the_site_has_its_last_result_and_its_counts() {
     page.snapshot = Arc::new(snapshot);
     let text = text(&page);
     assert!(!text.contains("secret"));
-    let text = parse(&text).unwrap();
+    let text = read_page(&text).unwrap();
     let of = |metric, name: &str| text.value(metric, &[("check", &format!("site-{name}"))]);
     for (name, healthy, age) in [
         ("good", Some("1"), Some("10")),
@@ -142,7 +142,7 @@ fn zeros_are_not_invented() {
         affinity: Vec::new(),
         ..sample::view()
     });
-    let text = parse(&text(&page)).unwrap();
+    let text = read_page(&text(&page)).unwrap();
     for name in [
         "gpu_xid_errors_total",
         "gpu_fallen_off_bus_total",
@@ -162,7 +162,7 @@ fn what_the_engine_says_twice_is_shown_once() {
     view.incidents.push(view.incidents[0].clone());
     view.would_drain.push(view.would_drain[0].clone());
     page.view = Arc::new(view);
-    parse(&text(&page)).unwrap();
+    read_page(&text(&page)).unwrap();
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn live_metrics_are_shown_in_both_formats() {
     live.answered("node_exporter", 400, Duration::ZERO, 10);
     live.late();
     let both = [Format::Text, Format::OpenMetrics].map(|f| page_of(&sample::page(), Some(&live), f));
-    parse(&both[0]).unwrap();
+    read_page(&both[0]).unwrap();
     testkit::openmetrics::check(&both[1]).unwrap();
     for text in both {
         for line in [
@@ -225,7 +225,7 @@ fn a_collector_whose_worker_cannot_run_is_down_unless_its_driver_is_released() {
             snapshot: Arc::new(snapshot),
             ..sample::page()
         };
-        let page = parse(&text(&page)).unwrap();
+        let page = read_page(&text(&page)).unwrap();
         let up = page.value("nodewarden_collector_up", &[("collector", "host")]);
         up.map(str::to_owned)
     };

@@ -5,11 +5,11 @@ use collectors::{Labels, Metric, Tier, Value};
 use proptest::prelude::*;
 
 use super::*;
-use crate::parse::parse;
 use crate::plan;
 use model::filter::Filter;
 use model::sample::{AT, ELSEWHERE, FINE, LEVEL, MORE, RECEIVED, SENT, TOOK, device, full, late, snapshot};
 use model::snapshot::{CollectorState, Prepared};
+use testkit::exposition::read_page;
 
 /// The families of the collectors alone.
 fn families(encoder: &mut Encoder, snapshot: &Snapshot, tier: Tier, format: Format) -> (String, Dropped) {
@@ -90,7 +90,7 @@ fn tiers_include_the_lower_ones_and_private_is_never_served() {
         (Tier::Private, 5),
     ] {
         let (text, _) = write(&mut Encoder::default(), &snapshot, tier);
-        assert_eq!(parse(&text).unwrap().order.len(), families);
+        assert_eq!(read_page(&text).unwrap().order.len(), families);
     }
 }
 
@@ -116,7 +116,7 @@ fn what_is_absent_failed_or_old_is_not_there_and_the_last_reading_of_a_late_devi
         Tier::Debug,
     );
     assert_eq!(
-        parse(&text).unwrap().value(LEVEL.name, &[("device", "l")]),
+        read_page(&text).unwrap().value(LEVEL.name, &[("device", "l")]),
         Some("1")
     );
 }
@@ -133,7 +133,7 @@ fn of_two_devices_with_one_series_the_first_that_has_a_value_wins() {
             "{text}"
         );
         assert_eq!(dropped.duplicates, duplicates);
-        parse(&text).unwrap();
+        read_page(&text).unwrap();
         // Nothing of one scrape lasts into the next.
         assert_eq!(write(&mut encoder, &shot, Tier::Core).0, text);
     }
@@ -146,7 +146,7 @@ fn a_repeated_histogram_is_shown_once_and_whole() {
         &snapshot(vec![full("a"), full("a"), full("a")]),
         Tier::Detail,
     );
-    assert_eq!(parse(&text).unwrap().families["test_took_seconds"].1.len(), 5);
+    assert_eq!(read_page(&text).unwrap().families["test_took_seconds"].1.len(), 5);
     assert_eq!(dropped.duplicates, 2 * 8);
 }
 
@@ -224,7 +224,7 @@ fn a_page_shows_what_is_asked_for_after_another_request_or_configuration() {
         };
         let text = write(&mut kept);
         assert_eq!(text, write(&mut Encoder::default()));
-        sizes.push(parse(&text).unwrap().order.len());
+        sizes.push(read_page(&text).unwrap().order.len());
     }
     assert_eq!(sizes, [0, 2, 3, 1, 2]);
 }
@@ -255,7 +255,7 @@ fn the_limit_does_not_cut_a_histogram_in_two() {
     let mut devices = vec![unlimited(&LEVEL, MAX_SERIES - 7), unlimited(&TOOK, 2)];
     devices.push(unlimited(&FINE, 3));
     let (text, dropped) = write(&mut Encoder::default(), &snapshot(devices), Tier::Detail);
-    assert_eq!(parse(&text).unwrap().families["test_took_seconds"].1.len(), 5);
+    assert_eq!(read_page(&text).unwrap().families["test_took_seconds"].1.len(), 5);
     assert_eq!(dropped.over_limit, 5 + 1);
 }
 

@@ -1,7 +1,7 @@
 use collectors::{Cadence, Device, Devices, Error, Kind, Metric, Source, Subject, Tier, Unit};
 
 use super::*;
-use exposition::parse::parse;
+use testkit::exposition::read_page;
 
 static ONE: Metric = Metric {
     name: "one",
@@ -77,7 +77,7 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
         Format::Text,
         &mut out,
     );
-    let page = parse(&String::from_utf8(out).unwrap()).unwrap();
+    let page = read_page(&String::from_utf8(out).unwrap()).unwrap();
     assert_eq!(page.value("one", &[("d", "good")]), Some("1"));
     assert_eq!(page.value("one", &[("d", "slow")]), Some("1"));
     assert_eq!(page.families["one"].1.len(), 2);
@@ -86,9 +86,9 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
         Some("0")
     );
     let (_, late) = &page.families["nodewarden_device_late_seconds"];
-    assert_eq!(late[0].0[2], ("subject".to_owned(), "stuck".to_owned()));
+    assert_eq!(late[0].0["subject"], "stuck");
     let (_, broken) = &page.families["nodewarden_device_error_info"];
-    assert_eq!(broken[0].0[2], ("subject".to_owned(), "broken".to_owned()));
+    assert_eq!(broken[0].0["subject"], "broken");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::http::fake::Fake;
 use crate::own::Page;
 use crate::own::sample;
 use crate::web::WebConfig;
-use exposition::parse;
 use model::snapshot::Snapshot;
+use testkit::exposition::read_page;
 
 /// The longest that a test waits for one byte.
 const LONG: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ fn metrics_are_served_fresh() {
     let (head, body) = running.ask("GET /metrics HTTP/1.1\r\nX-Prometheus-Scrape-Timeout-Seconds: 20\r\n");
     assert!(head.starts_with("http/1.1 200"), "{head}");
     assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"));
-    let page = parse::parse(&body).unwrap();
+    let page = read_page(&body).unwrap();
     assert_eq!(page.value("test_level", &[("device", "a")]), Some("7"));
     assert_eq!(page.value("nodewarden_late_scrapes_total", &[]), Some("0"));
     let left = running.fake.deadlines.lock().unwrap()[0];
@@ -129,7 +129,7 @@ fn format_and_compression_are_what_the_scraper_prefers() {
             testkit::openmetrics::check(&text).unwrap();
             "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"
         } else {
-            parse::parse(&text).unwrap();
+            read_page(&text).unwrap();
             "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
         };
         assert!(head.contains(kind), "{head}");
@@ -192,7 +192,7 @@ fn what_is_not_understood_is_answered_with_what_was_found_and_expected() {
     );
     let (_, body) = raw(&running, "/metrics", "");
     let text = String::from_utf8(body).unwrap();
-    let page = parse::parse(&text).unwrap();
+    let page = read_page(&text).unwrap();
     let count =
         |page_name, code| page.value("nodewarden_scrapes_total", &[("page", page_name), ("code", code)]);
     assert_eq!(count("metrics", "400"), Some("3"), "{text}");
@@ -226,7 +226,7 @@ fn without_an_answer_by_the_deadline_the_last_page_is_served_less_what_is_too_ol
     assert!(head.starts_with("http/1.1 200"), "{head}");
     let left = running.fake.deadlines.lock().unwrap()[0];
     assert!(left <= Duration::from_millis(180), "{left:?}");
-    let page = parse::parse(&body).unwrap();
+    let page = read_page(&body).unwrap();
     assert_eq!(page.value("nodewarden_late_scrapes_total", &[]), Some("1"));
     assert_eq!(page.value("test_level", &[("device", "a")]), None);
     assert!(page.families.contains_key("nodewarden_verdict"));

@@ -7,9 +7,9 @@ use collectors::gpu::metrics::DCGM_INFO;
 use collectors::inline::Pairs;
 use collectors::{Alias, COLLECTORS, Joined, Kind, Metric, Spec, Tier, Value};
 use exposition::encoder::METRICS;
-use exposition::parse::parse;
 use exposition::{Defaults, Dropped, Encoder, Format, Selection};
 use model::snapshot::{CollectorState, DeviceState, Presence, Snapshot};
+use testkit::exposition::read_page;
 
 use crate::own::sample::{self, ELSEWHERE, LEVEL, MORE, RECEIVED, SENT, device, full, snapshot};
 use crate::own::{OwnFacts, Page};
@@ -41,7 +41,7 @@ fn other(page: &Page, query: &str, format: Format) -> (String, Vec<Dropped>) {
 #[test]
 fn collect_shows_the_named_collectors_and_what_is_known_of_them() {
     let page = page_of(vec![full("a")]);
-    let only = parse(&text(&page, "collect[]=test")).unwrap();
+    let only = read_page(&text(&page, "collect[]=test")).unwrap();
     assert!(only.families.contains_key("test_level"));
     let up = &only.families["nodewarden_collector_up"].1;
     assert_eq!(up.len(), 1, "{up:?}");
@@ -53,7 +53,7 @@ fn collect_shows_the_named_collectors_and_what_is_known_of_them() {
     ] {
         assert!(!only.families.contains_key(gone), "{gone}");
     }
-    let both = parse(&text(&page, "collect[]=test&collect[]=nodewarden")).unwrap();
+    let both = read_page(&text(&page, "collect[]=test&collect[]=nodewarden")).unwrap();
     assert!(both.families.contains_key("test_level") && both.families.contains_key("nodewarden_verdict"));
 }
 
@@ -93,7 +93,7 @@ fn the_configuration_is_applied_as_soon_as_a_page_has_it() {
     let mut families = |page: &Page, selection: &Selection| {
         let mut out = Vec::new();
         encoder.page(None, page, selection, Format::Text, &mut out);
-        let mut order = parse(&String::from_utf8(out).unwrap()).unwrap().order;
+        let mut order = read_page(&String::from_utf8(out).unwrap()).unwrap().order;
         order.retain(|f| f.starts_with("test_") || f == "nodewarden_verdict");
         order
     };
@@ -262,8 +262,7 @@ fn both_formats_show_the_same_samples() {
         Encoder::default().page(None, &page, &selection, format, &mut out);
         String::from_utf8(out).unwrap()
     });
-    parse(&text).unwrap();
-    testkit::exposition::check(&text).unwrap();
+    read_page(&text).unwrap();
     testkit::openmetrics::check(&open).unwrap();
     let samples = |page: &str| -> Vec<String> {
         let lines = page.lines().filter(|l| !l.starts_with('#'));
@@ -323,7 +322,7 @@ fn the_page_of_node_exporter_says_whether_its_collector_succeeded() {
     ] {
         let has_devices = !devices.is_empty();
         let text = scrape(presence.clone(), devices, "");
-        let page = parse(&text).unwrap();
+        let page = read_page(&text).unwrap();
         let of = |name| page.value(name, &[("collector", "infiniband")]);
         assert_eq!(of("node_scrape_collector_success"), success, "{presence:?}");
         let duration = of("node_scrape_collector_duration_seconds");
