@@ -108,7 +108,6 @@ impl Reader<'_> {
         if !matches!(node.value, Value::Map(_)) {
             return None;
         }
-        let name = |key: &str| format!("tls_server_config.{key}");
         let cert = self.pem(&table, "cert", "cert_file");
         let key = self.pem(&table, "key", "key_file");
         for (key, inline, file) in [
@@ -123,49 +122,83 @@ impl Reader<'_> {
             }
         }
         let client_ca = self.pem(&table, "client_ca", "client_ca_file");
+        let (client_auth, allowed_sans) = self.clients(&table);
+        let versions = self.versions(&table);
+        let suites = self.suites(&table, versions[0]);
+        let curves = self.texts(&table, "curve_preferences", |text| {
+            known_word(text, CURVES.iter().map(|(name, _)| *name))
+        });
+        let order = table.get("prefer_server_cipher_suites");
+        let server_order =
+            order.and_then(|(_, node)| self.flag(&of_tls("prefer_server_cipher_suites"), node));
+        Some(TlsSettings {
+            cert: cert?,
+            key: key?,
+            client_auth: client_auth?,
+            client_ca,
+            allowed_sans,
+            versions,
+            suites,
+            curves,
+            server_order: server_order.unwrap_or(true),
+        })
+    }
+
+    /// The certificates that clients need, and the names in them.
+    fn clients(&mut self, table: &Table<'_>) -> (Option<ClientAuth>, Vec<String>) {
         let has_ca = ["client_ca", "client_ca_file"]
             .iter()
             .find_map(|key| Some((*key, table.get(key)?)));
         let auth = table.get("client_auth_type");
         let client_auth = match auth {
             None => Some(ClientAuth::None),
-            Some((_, node)) => self.one_of(&name("client_auth_type"), node, CLIENT_AUTH),
+            Some((_, node)) => self.one_of(&of_tls("client_auth_type"), node, CLIENT_AUTH),
         };
         if let (Some((at, _)), Some(found), None) = (auth, client_auth, has_ca)
             && found.verifies()
         {
-            let key = name("client_auth_type");
+            let key = of_tls("client_auth_type");
             self.fault(
                 *at,
                 format!("{key}: found without a CA, expected client_ca_file or client_ca"),
             );
         }
-        let allowed_sans = self.sans(&table);
+        let allowed_sans = self.sans(table);
         if let Some((key, (at, _))) = has_ca.filter(|_| client_auth == Some(ClientAuth::None)) {
             let expected = "expected a client_auth_type other than NoClientCert";
-            let key = name(key);
+            let key = of_tls(key);
             self.fault(*at, format!("{key}: found without effect, {expected}"));
         }
         let names = table.get("client_allowed_sans");
         if let Some((at, _)) = names.filter(|_| client_auth.is_some_and(|auth| !auth.is_required())) {
             // A client without a certificate would have none of the names, and be let in.
             let expected = "expected the client_auth_type RequireAndVerifyClientCert or RequireAnyClientCert";
-            let key = name("client_allowed_sans");
+            let key = of_tls("client_allowed_sans");
             self.fault(*at, format!("{key}: found without effect, {expected}"));
         }
+        (client_auth, allowed_sans)
+    }
+
+    /// Whether TLS 1.2 and 1.3 are permitted.
+    fn versions(&mut self, table: &Table<'_>) -> [bool; 2] {
         let [least, most] = ["min_version", "max_version"].map(|key| {
             let (_, node) = table.get(key)?;
-            self.one_of(&name(key), node, VERSIONS)
+            self.one_of(&of_tls(key), node, VERSIONS)
         });
         let (least, most) = (least.unwrap_or(0), most.unwrap_or(1));
         if let Some((at, _)) = table.get("max_version").filter(|_| least > most) {
             self.fault(
                 *at,
-                format!("{}: found less than min_version", name("max_version")),
+                format!("{}: found less than min_version", of_tls("max_version")),
             );
         }
+        [least == 0, most == 1]
+    }
+
+    /// The suites of TLS 1.2.
+    fn suites(&mut self, table: &Table<'_>, has_1_2: bool) -> Vec<String> {
         let faults = self.problems.len();
-        let suites = self.texts(&table, "cipher_suites", |text| {
+        let suites = self.texts(table, "cipher_suites", |text| {
             let known = SUITES
                 .iter()
                 .map(|(name, _)| *name)
@@ -178,30 +211,15 @@ impl Reader<'_> {
             .collect();
         if let Some((at, _)) = table.get("cipher_suites")
             && suites.is_empty()
-            && least == 0
+            && has_1_2
             && self.problems.len() == faults
         {
             // An empty list would mean all of them.
             let expected = "expected one, or the min_version TLS13";
-            let key = name("cipher_suites");
+            let key = of_tls("cipher_suites");
             self.fault(*at, format!("{key}: found no suite of TLS 1.2, {expected}"));
         }
-        let curves = self.texts(&table, "curve_preferences", |text| {
-            known_word(text, CURVES.iter().map(|(name, _)| *name))
-        });
-        let order = table.get("prefer_server_cipher_suites");
-        let server_order = order.and_then(|(_, node)| self.flag(&name("prefer_server_cipher_suites"), node));
-        Some(TlsSettings {
-            cert: cert?,
-            key: key?,
-            client_auth: client_auth?,
-            client_ca,
-            allowed_sans,
-            versions: [least == 0, most == 1],
-            suites,
-            curves,
-            server_order: server_order.unwrap_or(true),
-        })
+        suites
     }
 
     fn sans(&mut self, table: &Table<'_>) -> Vec<String> {
@@ -308,6 +326,11 @@ impl Reader<'_> {
         }
         users
     }
+}
+
+/// A key of TLS, by its full name.
+fn of_tls(key: &str) -> String {
+    format!("tls_server_config.{key}")
 }
 
 fn known_word<'w>(text: &str, known: impl Iterator<Item = &'w str>) -> Result<(), String> {

@@ -56,11 +56,13 @@ fn table<'a>(title: &str, jobs: impl Iterator<Item = &'a Line>, screen: &Screen)
 /// One job in full.
 pub(super) fn one(line: &Line, screen: &Screen) -> String {
     let title = format!("job {}", screen::clean(&line.job));
-    let mut out = format!(
-        "{}  {}\n",
-        screen.paint(Paint::Heading, &title),
-        screen.paint(paint(line), result(line))
-    );
+    let title = screen.paint(Paint::Heading, &title);
+    let result = screen.paint(paint(line), result(line));
+    let parts = [facts(line, screen), gpus(line, screen), node(line, screen)];
+    format!("{title}  {result}\n{}", parts.concat())
+}
+
+fn facts(line: &Line, screen: &Screen) -> String {
     let mut facts = Table::default();
     let mut fact = |name: &str, text: String| {
         if !text.is_empty() {
@@ -119,39 +121,47 @@ pub(super) fn one(line: &Line, screen: &Screen) -> String {
     ] {
         fact(name, text);
     }
-    out.push_str(&facts.shown(2, screen));
-    if !line.gpus.is_empty() {
-        let mut gpus = Table::headed(["GPU", "time", "busy", "energy", "memory", "throttled"]);
-        for gpu in &line.gpus {
-            let name = match gpu.gpu_instance.as_str() {
-                "" => gpu.gpu.clone(),
-                instance => format!("{} {instance}", gpu.gpu),
-            };
-            gpus.row(vec![
-                Cell::new(name),
-                Cell::new(span(gpu.seconds)),
-                Cell::new(busy(gpu.busy_seconds, gpu.watched().unwrap_or_default())),
-                Cell::new(energy(gpu.energy_joules)),
-                Cell::new(bytes(gpu.memory_peak_bytes)),
-                Cell::new(throttled(&gpu.throttle_seconds)),
-            ]);
-        }
-        out.push_str(&gpus.shown(2, screen));
+    facts.shown(2, screen)
+}
+
+fn gpus(line: &Line, screen: &Screen) -> String {
+    if line.gpus.is_empty() {
+        return String::new();
     }
-    if !line.node.is_empty() {
-        let whose = if line.shared {
-            "the node counted, other jobs' too"
-        } else {
-            "the node counted"
+    let mut gpus = Table::headed(["GPU", "time", "busy", "energy", "memory", "throttled"]);
+    for gpu in &line.gpus {
+        let name = match gpu.gpu_instance.as_str() {
+            "" => gpu.gpu.clone(),
+            instance => format!("{} {instance}", gpu.gpu),
         };
-        out.push_str(&format!("  {}\n", screen.paint(Paint::Heading, whose)));
-        let mut node = Table::default();
-        for (name, by) in &line.node {
-            node.row(vec![Cell::painted(Paint::Faint, name), Cell::number(Some(*by))]);
-        }
-        out.push_str(&node.shown(4, screen));
+        gpus.row(vec![
+            Cell::new(name),
+            Cell::new(span(gpu.seconds)),
+            Cell::new(busy(gpu.busy_seconds, gpu.watched().unwrap_or_default())),
+            Cell::new(energy(gpu.energy_joules)),
+            Cell::new(bytes(gpu.memory_peak_bytes)),
+            Cell::new(throttled(&gpu.throttle_seconds)),
+        ]);
     }
-    out
+    gpus.shown(2, screen)
+}
+
+/// What the node counted while the job ran.
+fn node(line: &Line, screen: &Screen) -> String {
+    if line.node.is_empty() {
+        return String::new();
+    }
+    let whose = if line.shared {
+        "the node counted, other jobs' too"
+    } else {
+        "the node counted"
+    };
+    let mut node = Table::default();
+    for (name, by) in &line.node {
+        node.row(vec![Cell::painted(Paint::Faint, name), Cell::number(Some(*by))]);
+    }
+    let title = screen.paint(Paint::Heading, whose);
+    format!("  {title}\n{}", node.shown(4, screen))
 }
 
 fn unread(why: Unread) -> &'static str {
