@@ -17,7 +17,7 @@ use crate::reads::port::Port;
 pub static CHECK: Check = Check {
     id: "rdma-configuration",
     subject: SubjectKind::RdmaPort,
-    fires_when: "PFC, trust, DCQCN, MTU, FEC, rate, firmware or GID version of a port differ from `health.rdma`. Shown, never drains: no routable RoCE v2 GID, although the port had one or most similar ports have one; or PFC, trust, MTU or firmware unlike 3/4 of at least 4 similar ports.",
+    fires_when: "PFC, trust, DCQCN, MTU, FEC, rate, firmware or GID version of a port differ from `health.rdma`. Shown, never drains: no routable RoCE v2 GID, although the port had one or most similar ports have one. Likewise PFC, trust, MTU or firmware unlike 3/4 of at least 4 similar ports.",
     lasting: "4 consecutive readings, at least 100 s (DCQCN: 720 s)",
     clears_when: "3 consecutive readings, at least 100 s (DCQCN: 720 s), as expected, or `health.rdma` no longer sets the aspect.",
     ignored_when: "The first 600 s after boot, and aspects that are unreadable. FEC, rate and GIDs of ports that are not up.",
