@@ -148,6 +148,8 @@ fn panels(of: &Dashboard) -> Vec<Value> {
 
 fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
     let is_table = panel.kind == Kind::Table;
+    // A range would show the last value of a lost node for hours. At the end of the range it has none.
+    let is_instant = panel.kind != Kind::Lines;
     let targets: Vec<Value> = ('A'..)
         .zip(panel.queries)
         .map(|(id, (expr, legend))| {
@@ -157,8 +159,8 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
                 "editorMode": "code",
                 "expr": query(expr),
                 "legendFormat": legend,
-                "instant": is_table,
-                "range": !is_table,
+                "instant": is_instant,
+                "range": !is_instant,
                 "format": if is_table { "table" } else { "time_series" },
             })
         })
@@ -169,7 +171,7 @@ fn shown(panel: &Panel, id: u32, [x, y, w, h]: [u32; 4]) -> Value {
             json!({
                 "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
                 "colorMode": "value",
-                "graphMode": if matches!(panel.kind, Kind::Word(_)) { "none" } else { "area" },
+                "graphMode": "none",
                 "justifyMode": "auto",
                 "orientation": "auto",
                 "textMode": "auto"
@@ -357,6 +359,7 @@ fn overrides(panel: &Panel) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dashboards::DASHBOARDS;
 
     fn panel(kind: Kind, unit: &'static str) -> Panel {
         Panel {
@@ -411,6 +414,27 @@ mod tests {
         assert_eq!(of("nodes")["excludeByName"]["Value"], Value::Null);
         assert_eq!(of("nodes")["renameByName"]["Value"], json!("nodes"));
         assert_eq!(of("nodes")["indexByName"]["instance"], json!(1));
+    }
+
+    /// `lastNotNull` of a range is the last value of a node that has been lost since: healthy.
+    #[test]
+    fn only_lines_ask_for_a_range() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for dashboard in DASHBOARDS {
+            for panel in panels(dashboard) {
+                let kind = panel["type"].as_str().unwrap().to_owned();
+                for target in panel["targets"].as_array().into_iter().flatten() {
+                    let asks = (&target["instant"], &target["range"]);
+                    let lines = kind == "timeseries";
+                    assert_eq!(asks, (&json!(!lines), &json!(lines)), "{}", panel["title"]);
+                }
+                kinds.insert(kind);
+            }
+        }
+        assert!(
+            kinds.contains("stat") && kinds.contains("timeseries"),
+            "{kinds:?}"
+        );
     }
 
     #[test]
