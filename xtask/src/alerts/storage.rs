@@ -200,26 +200,48 @@ pub(super) static GROUP: Group = Group {
         },
         Alert {
             name: "StorageDaemonDown",
-            expr: "count by (cluster) (min by (cluster, instance) (gpfs_daemon_up) == 0) >= 3",
-            lasts: "5m",
+            // `gpfs_daemon_up` is also 0 where GPFS is installed and was never started, and absent where mmfsd hangs.
+            expr: "count by (cluster) (
+  count by (cluster, instance) (nodewarden_incident_info{check=\"gpfs-daemon-down\"})
+) >= 3",
+            lasts: "2m",
             severity: Severity::Page,
             summary: "GPFS is down on {{ $value }} nodes of {{ $labels.cluster }}",
-            description: "The GPFS daemon does not answer on {{ $value }} nodes of {{ $labels.cluster }}.",
+            description: "The GPFS daemon answered earlier in this boot, and no longer does on {{ $value }} nodes of {{ $labels.cluster }}: the check gpfs-daemon-down.",
             act: "`mmgetstate -a` on a node of the GPFS cluster. Many nodes at once lost the quorum, were expelled, or were updated.",
             runbook: Runbook::Own,
             fires: Case {
+                // `gpfs_daemon_up` is absent: mmfsd hangs.
                 input: &[
-                    (r#"gpfs_daemon_up{cluster="c",instance="n1"}"#, "0x20"),
-                    (r#"gpfs_daemon_up{cluster="c",instance="n2"}"#, "0x20"),
-                    (r#"gpfs_daemon_up{cluster="c",instance="n3"}"#, "0x20"),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="gpfs-daemon-down",subject_kind="node"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="gpfs-daemon-down",subject_kind="node"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="gpfs-daemon-down",subject_kind="node"}"#,
+                        "1x20",
+                    ),
                 ],
                 at: "10m",
             },
             silent: Some(Case {
                 input: &[
-                    (r#"gpfs_daemon_up{cluster="c",instance="n1"}"#, "0x20"),
-                    (r#"gpfs_daemon_up{cluster="c",instance="n2"}"#, "0x20"),
-                    (r#"gpfs_daemon_up{cluster="c",instance="n3"}"#, "1x20"),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="gpfs-daemon-down",subject_kind="node"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="gpfs-daemon-down",subject_kind="node"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="gpfs-waiters-long",subject_kind="node"}"#,
+                        "1x20",
+                    ),
                 ],
                 at: "10m",
             }),
@@ -262,6 +284,19 @@ pub(super) static GROUP: Group = Group {
         },
     ],
     further: &[
+        FurtherCase {
+            alert: "StorageDaemonDown",
+            about: "GPFS is installed and was never started.",
+            case: Case {
+                input: &[
+                    (r#"gpfs_daemon_up{cluster="c",instance="n1"}"#, "0x60"),
+                    (r#"gpfs_daemon_up{cluster="c",instance="n2"}"#, "0x60"),
+                    (r#"gpfs_daemon_up{cluster="c",instance="n3"}"#, "0x60"),
+                ],
+                at: "40m",
+            },
+            expected: Expected::Firing(0),
+        },
         FurtherCase {
             alert: "StorageFull",
             about: "a read-only filesystem, and a writable one.",
