@@ -60,13 +60,16 @@ pub(super) static GROUP: Group = Group {
         },
         Alert {
             name: "StorageMountStuck",
+            // A list of mounts that cannot be read must not hide a filesystem that hangs everywhere.
             expr: "count by (cluster, subject) (
   max by (cluster, instance, subject) (nodewarden_device_late_seconds{collector=\"mounts\"}) > 60
+  unless on (cluster, instance, subject)
+    label_replace(mount_info{class=\"local\"}, \"subject\", \"$1\", \"mountpoint\", \"(.+)\")
 ) >= 3",
             lasts: "2m",
             severity: Severity::Page,
             summary: "{{ $labels.subject }} does not answer on {{ $value }} nodes of {{ $labels.cluster }}",
-            description: "A probe of {{ $labels.subject }} has not returned for more than a minute on {{ $value }} nodes of {{ $labels.cluster }}.",
+            description: "A probe of {{ $labels.subject }}, which is no local filesystem, has not returned for more than a minute on {{ $value }} nodes of {{ $labels.cluster }}.",
             act: "Look at the servers of the filesystem. The nodes are not the cause; do not reboot them.",
             runbook: Runbook::Own,
             fires: Case {
@@ -82,6 +85,18 @@ pub(super) static GROUP: Group = Group {
                     (
                         r#"nodewarden_device_late_seconds{cluster="c",instance="n3",collector="mounts",subject_kind="mount",subject="/home",state="D"}"#,
                         "0+60x20",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n1",mountpoint="/home",class="network"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n2",mountpoint="/home",class="network"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n3",mountpoint="/home",class="network"}"#,
+                        "1x20",
                     ),
                 ],
                 at: "10m",
@@ -284,6 +299,40 @@ pub(super) static GROUP: Group = Group {
         },
     ],
     further: &[
+        FurtherCase {
+            alert: "StorageMountStuck",
+            about: "local drives of three nodes.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_device_late_seconds{cluster="c",instance="n1",collector="mounts",subject_kind="mount",subject="/local",state="D"}"#,
+                        "0+60x20",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n1",mountpoint="/local",class="local"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_device_late_seconds{cluster="c",instance="n2",collector="mounts",subject_kind="mount",subject="/local",state="D"}"#,
+                        "0+60x20",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n2",mountpoint="/local",class="local"}"#,
+                        "1x20",
+                    ),
+                    (
+                        r#"nodewarden_device_late_seconds{cluster="c",instance="n3",collector="mounts",subject_kind="mount",subject="/local",state="D"}"#,
+                        "0+60x20",
+                    ),
+                    (
+                        r#"mount_info{cluster="c",instance="n3",mountpoint="/local",class="local"}"#,
+                        "1x20",
+                    ),
+                ],
+                at: "10m",
+            },
+            expected: Expected::Firing(0),
+        },
         FurtherCase {
             alert: "StorageDaemonDown",
             about: "GPFS is installed and was never started.",
