@@ -28,17 +28,22 @@ or (last_over_time(device_port:rdma_port_state:active_last[20m]) > time() - 8640
     alerts: &[
         Alert {
             name: "FabricRailDown",
+            // What the check rdma-port-down ignores: switches boot for minutes, nodes one after the other.
             expr: "count by (cluster, device) (
   count by (cluster, instance, device) (
     (rdma_port_state == 1)
     and on (cluster, instance, device, port)
       device_port:rdma_port_state:active_last
+    unless on (cluster, instance)
+      (time() - host_boot_time_seconds < 600)
+    unless on (cluster, instance, device, port)
+      (rdma_port_physical_state == 3 and on (cluster, instance, device, port) rdma_port_info{link_layer=\"InfiniBand\"})
   )
 ) >= 4",
             lasts: "2m",
             severity: Severity::Page,
             summary: "{{ $labels.device }} is down on {{ $value }} nodes of {{ $labels.cluster }}",
-            description: "The ports of {{ $labels.device }}, active within the last day, are down on {{ $value }} nodes of {{ $labels.cluster }}: a rail, usually its switch.",
+            description: "The ports of {{ $labels.device }}, active within the last day, are down on {{ $value }} nodes of {{ $labels.cluster }}: a rail, usually its switch. Nodes that booted within 10 min and disabled InfiniBand ports are not counted.",
             act: "Look at the leaf switch of this rail first. nodewarden drains none of these nodes for it unless `health.checks` says so.",
             runbook: Runbook::Own,
             fires: Case {
@@ -58,6 +63,22 @@ or (last_over_time(device_port:rdma_port_state:active_last[20m]) > time() - 8640
                     (
                         r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
                         "4x10 1x200",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n1"}"#,
+                        "-86400x210",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n2"}"#,
+                        "-86400x210",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n3"}"#,
+                        "-86400x210",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n4"}"#,
+                        "-86400x210",
                     ),
                 ],
                 at: "3h",
@@ -358,5 +379,205 @@ and
         },
         expected: Expected::Firing(0),
     },
+        FurtherCase {
+            alert: "FabricRailDown",
+            about: "nodes that boot together with their switch.",
+            case: Case {
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x8 4x30",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n1"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x8 4x30",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n2"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x8 4x30",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n3"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x8 4x30",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n4"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                ],
+                at: "28m",
+            },
+            expected: Expected::Firing(0),
+        },
+        FurtherCase {
+            alert: "FabricRailDown",
+            about: "nodes whose ports are still down 10 min after their boot.",
+            case: Case {
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x40",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n1"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x40",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n2"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x40",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n3"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "4x10 _x10 1x40",
+                    ),
+                    (
+                        r#"host_boot_time_seconds{cluster="c",instance="n4"}"#,
+                        "-86400x10 _x10 1200x40",
+                    ),
+                ],
+                at: "35m",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "FabricRailDown",
+            about: "InfiniBand ports that an administrator disabled.",
+            case: Case {
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n1",device="mlx5_3",port="1",link_layer="InfiniBand",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n2",device="mlx5_3",port="1",link_layer="InfiniBand",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n3",device="mlx5_3",port="1",link_layer="InfiniBand",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n4",device="mlx5_3",port="1",link_layer="InfiniBand",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                ],
+                at: "3h",
+            },
+            expected: Expected::Firing(0),
+        },
+        FurtherCase {
+            alert: "FabricRailDown",
+            about: "RoCE ports without a link, which have the same physical state.",
+            case: Case {
+                input: &[
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n1",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n1",device="mlx5_3",port="1",link_layer="Ethernet",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n2",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n2",device="mlx5_3",port="1",link_layer="Ethernet",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n3",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n3",device="mlx5_3",port="1",link_layer="Ethernet",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                    (
+                        r#"rdma_port_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "4x10 1x200",
+                    ),
+                    (
+                        r#"rdma_port_physical_state{cluster="c",instance="n4",device="mlx5_3",port="1"}"#,
+                        "5x10 3x200",
+                    ),
+                    (
+                        r#"rdma_port_info{cluster="c",instance="n4",device="mlx5_3",port="1",link_layer="Ethernet",driver="mlx5_core"}"#,
+                        "1x210",
+                    ),
+                ],
+                at: "3h",
+            },
+            expected: Expected::Firing(1),
+        },
     ],
 };
