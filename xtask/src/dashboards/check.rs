@@ -164,6 +164,7 @@ mod tests {
             title: "t",
             description: "d",
             variables: &[],
+            one: false,
             rows: &[Row {
                 title: "r",
                 panels: &[Panel {

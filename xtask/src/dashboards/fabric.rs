@@ -7,6 +7,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
     title: "nodewarden / Fabric",
     description: "InfiniBand and RoCE: traffic, congestion, losses, links.",
     variables: &[Variable::Instance],
+    one: false,
     rows: &[
         Row {
             title: "Ports",

@@ -7,6 +7,7 @@ pub(super) static CLUSTER: Dashboard = Dashboard {
     title: "nodewarden / Cluster health",
     description: "Verdicts, incidents and drains of all nodes of a cluster.",
     variables: &[],
+    one: false,
     rows: &[
         Row {
             title: "Nodes",
@@ -138,6 +139,7 @@ pub(super) static DRAINS: Dashboard = Dashboard {
     title: "nodewarden / Drains and incidents",
     description: "What nodewarden found, drained, held and lifted.",
     variables: &[Variable::Instance],
+    one: false,
     rows: &[
         Row {
             title: "Drains",

@@ -7,6 +7,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
     title: "nodewarden / GPU fleet",
     description: "All GPUs of a cluster: use, heat, errors.",
     variables: &[Variable::Instance],
+    one: false,
     rows: &[
         Row {
             title: "Now",
@@ -164,6 +165,7 @@ pub(super) static GPU: Dashboard = Dashboard {
     title: "nodewarden / GPU detail",
     description: "One GPU.",
     variables: &[Variable::Instance, Variable::Gpu],
+    one: true,
     rows: &[
         Row {
             title: "Identity",
@@ -319,6 +321,7 @@ pub(super) static JOB: Dashboard = Dashboard {
     title: "nodewarden / Job",
     description: "One Slurm job over its nodes and GPUs.",
     variables: &[Variable::Job],
+    one: true,
     rows: &[
         Row {
             title: "Job",

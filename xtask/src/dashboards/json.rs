@@ -3,13 +3,15 @@
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::{Dashboard, Kind, Panel, Variable};
+use super::{DASHBOARDS, Dashboard, Kind, Panel, Variable};
 
 /// Grafana 11.
 const SCHEMA: u32 = 39;
 const HEIGHT: u32 = 8;
 const STAT_HEIGHT: u32 = 4;
 const COLUMNS: u32 = 24;
+/// The tag of dashboards that show all nodes.
+const OVERVIEW: &str = "nodewarden-overview";
 
 /// The file of a dashboard.
 pub(super) fn text(of: &Dashboard) -> Result<String> {
@@ -38,7 +40,7 @@ fn dashboard(of: &Dashboard) -> Value {
         "uid": of.uid,
         "title": of.title,
         "description": of.description,
-        "tags": ["nodewarden"],
+        "tags": if of.one { json!(["nodewarden"]) } else { json!(["nodewarden", OVERVIEW]) },
         "schemaVersion": SCHEMA,
         "version": 1,
         "editable": true,
@@ -47,21 +49,44 @@ fn dashboard(of: &Dashboard) -> Value {
         "time": { "from": "now-6h", "to": "now" },
         "timezone": "",
         "annotations": { "list": [] },
-        "links": [{
-            "title": "nodewarden",
-            "type": "dashboards",
-            "tags": ["nodewarden"],
-            "asDropdown": true,
-            "includeVars": true,
-            "keepTime": true,
-            "icon": "external link",
-            "targetBlank": false,
-            "tooltip": "Other dashboards of nodewarden",
-            "url": ""
-        }],
+        "links": links(of),
         "templating": { "list": variables(of) },
         "panels": panels(of),
     })
+}
+
+/// Links to the other dashboards. Where `All` cannot be selected, Grafana would take it for the name of a node: only a dashboard that
+/// cannot have it either hands its node on.
+fn links(of: &Dashboard) -> Vec<Value> {
+    let mut list = vec![json!({
+        "title": "nodewarden",
+        "type": "dashboards",
+        "tags": [OVERVIEW],
+        "asDropdown": true,
+        "includeVars": true,
+        "keepTime": true,
+        "icon": "external link",
+        "targetBlank": false,
+        "tooltip": "Other dashboards of nodewarden",
+        "url": ""
+    })];
+    let has_node = of.one && of.variables.last() == Some(&Variable::Instance);
+    let node = if has_node { "&${instance:queryparam}" } else { "" };
+    for to in DASHBOARDS.iter().filter(|to| to.one && to.uid != of.uid) {
+        list.push(json!({
+            "title": to.title.trim_start_matches("nodewarden / "),
+            "type": "link",
+            "tags": [],
+            "asDropdown": false,
+            "includeVars": false,
+            "keepTime": true,
+            "icon": "dashboard",
+            "targetBlank": false,
+            "tooltip": to.description,
+            "url": format!("/d/{}?${{datasource:queryparam}}&${{cluster:queryparam}}{node}", to.uid)
+        }));
+    }
+    list
 }
 
 fn variables(of: &Dashboard) -> Vec<Value> {
@@ -77,6 +102,7 @@ fn variables(of: &Dashboard) -> Vec<Value> {
         "refresh": 1,
         "regex": ""
     })];
+    // The newest job is first, of others the first by name.
     let select = |name: &str, label: &str, query: String| {
         json!({
             "name": name,
@@ -84,14 +110,14 @@ fn variables(of: &Dashboard) -> Vec<Value> {
             "type": "query",
             "datasource": source(),
             "query": { "query": query, "refId": "variable" },
-                "hide": 0,
+            "hide": 0,
             "includeAll": true,
             "allValue": ".*",
             "multi": true,
             "options": [],
             "refresh": 2,
             "regex": "",
-            "sort": 1
+            "sort": if name == "jobid" { 4 } else { 1 }
         })
     };
     let values = "label_values(nodewarden_build_info, cluster)".to_owned();
@@ -105,6 +131,11 @@ fn variables(of: &Dashboard) -> Vec<Value> {
             Variable::Gpu => select("gpu", "GPU", query("label_values(gpu_info{%n}, gpu)")),
             Variable::Job => select("jobid", "Job", query("label_values(slurm_job_info{%c}, jobid)")),
         });
+    }
+    if of.one
+        && let Some(last) = list.last_mut()
+    {
+        last["includeAll"] = json!(false);
     }
     list
 }
@@ -359,7 +390,6 @@ fn overrides(panel: &Panel) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dashboards::DASHBOARDS;
 
     fn panel(kind: Kind, unit: &'static str) -> Panel {
         Panel {
@@ -435,6 +465,44 @@ mod tests {
             kinds.contains("stat") && kinds.contains("timeseries"),
             "{kinds:?}"
         );
+    }
+
+    /// All GPUs or ports of a large cluster are more samples than a query may read.
+    #[test]
+    fn a_dashboard_of_one_thing_opens_with_one() {
+        for dashboard in DASHBOARDS {
+            let list = variables(dashboard);
+            let of_all: Vec<bool> = list[1..].iter().map(|v| v["includeAll"] == true).collect();
+            let one = ["nodewarden-node", "nodewarden-gpu", "nodewarden-job"].contains(&dashboard.uid);
+            let mut expected = vec![true; of_all.len()];
+            expected[of_all.len() - 1] = !one;
+            assert_eq!(of_all, expected, "{}", dashboard.uid);
+            assert!(list[1..].iter().all(|v| v["multi"] == true), "{}", dashboard.uid);
+        }
+    }
+
+    /// Grafana keeps a value of an address, also `All` where it cannot be selected.
+    #[test]
+    fn every_other_dashboard_is_linked_and_all_leads_to_none_without_it() {
+        for from in DASHBOARDS {
+            let links = links(from);
+            for to in DASHBOARDS.iter().filter(|to| to.uid != from.uid) {
+                let leads = |link: &&Value| match link["url"].as_str() {
+                    Some("") => dashboard(to)["tags"]
+                        .as_array()
+                        .unwrap()
+                        .contains(&link["tags"][0]),
+                    url => url.unwrap().starts_with(&format!("/d/{}?", to.uid)),
+                };
+                let found: Vec<&Value> = links.iter().filter(leads).collect();
+                let [link] = found[..] else {
+                    panic!("{} to {}: {found:?}", from.uid, to.uid);
+                };
+                assert_eq!(link["includeVars"] == true, !to.one, "{} to {}", from.uid, to.uid);
+                let has_node = link["url"].as_str().unwrap().contains("instance");
+                assert_eq!(has_node, from.uid == "nodewarden-node" && to.one, "{}", to.uid);
+            }
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ struct Dashboard {
     title: &'static str,
     description: &'static str,
     variables: &'static [Variable],
+    /// Opens with the first value of its last variable: it shows each GPU or port, and all of a cluster are too many series.
+    one: bool,
     rows: &'static [Row],
 }
 

@@ -7,6 +7,7 @@ pub(super) static NODE: Dashboard = Dashboard {
     title: "nodewarden / Node",
     description: "One node: verdict, GPUs, fabric, filesystems, memory.",
     variables: &[Variable::Instance],
+    one: true,
     rows: &[
         Row {
             title: "State",
@@ -165,6 +166,7 @@ pub(super) static AGENT: Dashboard = Dashboard {
     title: "nodewarden / Agent",
     description: "nodewarden itself: what it reads, what it costs.",
     variables: &[Variable::Instance],
+    one: false,
     rows: &[
         Row {
             title: "Readings",

@@ -7,6 +7,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
     title: "nodewarden / Storage",
     description: "Lustre, GPFS, NFS, local filesystems and NVMe drives as the nodes see them.",
     variables: &[Variable::Instance],
+    one: false,
     rows: &[
         Row {
             title: "All filesystems",
