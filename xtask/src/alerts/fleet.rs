@@ -57,10 +57,13 @@ pub(super) static GROUP: Group = Group {
         },
         Alert {
             name: "NodewardenManyDrains",
+            // After a boot a node without a disk has no drain until it finds its own in Slurm, which the counter does not count.
             expr: "count by (cluster) (
   max by (cluster, instance) (nodewarden_drain_state{state=\"drained\"}) == 1
   and on (cluster, instance)
     (nodewarden_drain_state{state=\"drained\"} offset 10m == 0)
+  and on (cluster, instance)
+    (sum by (cluster, instance) (increase(nodewarden_drains_total[15m])) > 0)
 ) >= 5",
             lasts: "",
             severity: Severity::Page,
@@ -90,6 +93,26 @@ pub(super) static GROUP: Group = Group {
                         r#"nodewarden_drain_state{cluster="c",instance="n5",state="drained"}"#,
                         "0x23 1x20",
                     ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n1",check="xid"}"#,
+                        "0x20 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n2",check="xid"}"#,
+                        "0x21 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n3",check="xid"}"#,
+                        "0x22 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n4",check="xid"}"#,
+                        "2x22 3x20",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n5",check="xid"}"#,
+                        "0x23 1x20",
+                    ),
                 ],
                 at: "28m",
             },
@@ -113,6 +136,26 @@ pub(super) static GROUP: Group = Group {
                     ),
                     (
                         r#"nodewarden_drain_state{cluster="c",instance="n5",state="drained"}"#,
+                        "0x23 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n1",check="xid"}"#,
+                        "1x10 _x9 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n2",check="xid"}"#,
+                        "1x40",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n3",check="xid"}"#,
+                        "1x40",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n4",check="xid"}"#,
+                        "0x22 1x20",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n5",check="xid"}"#,
                         "0x23 1x20",
                     ),
                 ],
@@ -378,6 +421,56 @@ or
         },
     ],
     further: &[
+        FurtherCase {
+            alert: "NodewardenManyDrains",
+            about: "five drained nodes without a disk that boot together.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
+                        "1x30 _x5 0x2 1x40",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n1",check="xid"}"#,
+                        "3x30 _x5 0x42",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="drained"}"#,
+                        "1x30 _x5 0x2 1x40",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n2",check="xid"}"#,
+                        "3x30 _x5 0x42",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n3",state="drained"}"#,
+                        "1x30 _x5 0x2 1x40",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n3",check="xid"}"#,
+                        "3x30 _x5 0x42",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n4",state="drained"}"#,
+                        "1x30 _x5 0x2 1x40",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n4",check="xid"}"#,
+                        "3x30 _x5 0x42",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n5",state="drained"}"#,
+                        "1x30 _x5 0x2 1x40",
+                    ),
+                    (
+                        r#"nodewarden_drains_total{cluster="c",instance="n5",check="xid"}"#,
+                        "3x30 _x5 0x42",
+                    ),
+                ],
+                at: "47m",
+            },
+            expected: Expected::Firing(0),
+        },
         FurtherCase {
             alert: "GpuHeatOnManyNodes",
             about: "the driver keeps all GPUs below their limit.",
