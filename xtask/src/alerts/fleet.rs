@@ -2,11 +2,11 @@
 
 use super::{Alert, Case, Expected, FurtherCase, Group, Runbook, Severity};
 
-/// Whether the driver slows down the GPU of each of these nodes because of heat.
+/// Whether the clock of the GPU of each of these nodes is reduced for this reason.
 macro_rules! heat {
-    ($($value:literal of $($node:literal)+);+) => {
+    ($reason:literal: $($value:literal of $($node:literal)+);+) => {
         &[$($((
-            concat!("gpu_clock_event_active{cluster=\"c\",instance=\"n", $node, "\",gpu=\"a\",reason=\"sw_thermal\"}"),
+            concat!("gpu_clock_event_active{cluster=\"c\",instance=\"n", $node, "\",gpu=\"a\",reason=\"", $reason, "\"}"),
             $value,
         )),+),+]
     };
@@ -355,7 +355,8 @@ and
         },
         Alert {
             name: "GpuHeatOnManyNodes",
-            expr: "(count by (cluster) (max by (cluster, instance) (gpu_clock_event_active{reason=\"hw_thermal\"}) == 1) >= 5)
+            // Among many nodes, short slowdowns of changing GPUs add up to a count that lasts.
+            expr: "(count by (cluster) (max by (cluster, instance) (min_over_time(gpu_clock_event_active{reason=\"hw_thermal\"}[5m])) == 1) >= 5)
 or
 (
   (count by (cluster) (max by (cluster, instance) (gpu_clock_event_active{reason=~\"hw_thermal|sw_thermal\"}) == 1) >= 5)
@@ -365,7 +366,7 @@ or
             lasts: "10m",
             severity: Severity::Page,
             summary: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} slow down by heat",
-            description: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} are throttled because of heat for 10 min, by their hardware, or by the driver on more than 20 % of the nodes: the cooling of the room or of a row fails.",
+            description: "GPUs of {{ $value }} nodes of {{ $labels.cluster }} are throttled because of heat: each for 5 min by its hardware, or on more than 20 % of the nodes, also by the driver. This lasts 10 min: the cooling of the room or of a row fails.",
             act: "Ask those who run the building. Drain the nodes if the temperature keeps rising.",
             runbook: Runbook::Own,
             fires: Case {
@@ -473,9 +474,34 @@ or
         },
         FurtherCase {
             alert: "GpuHeatOnManyNodes",
+            about: "in each minute the hardware of other GPUs slows down.",
+            case: Case {
+                input: heat!(
+                    "hw_thermal": "1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1" of 1 2 3 4 5;
+                    "0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0" of 6 7 8 9 10;
+                    "0x30" of 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30
+                ),
+                at: "25m",
+            },
+            expected: Expected::Firing(0),
+        },
+        FurtherCase {
+            alert: "GpuHeatOnManyNodes",
+            about: "the hardware slows down the GPUs of five of many nodes.",
+            case: Case {
+                input: heat!(
+                    "hw_thermal": "1x30" of 1 2 3 4 5;
+                    "0x30" of 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+                ),
+                at: "25m",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "GpuHeatOnManyNodes",
             about: "the driver keeps all GPUs below their limit.",
             case: Case {
-                input: heat!("1x30" of 1 2 3 4 5; "0x30" of 6 7 8 9),
+                input: heat!("sw_thermal": "1x30" of 1 2 3 4 5; "0x30" of 6 7 8 9),
                 at: "15m",
             },
             expected: Expected::Firing(1),
@@ -485,7 +511,7 @@ or
             about: "the driver keeps the GPUs of less than a fifth of the nodes below their limit.",
             case: Case {
                 input: heat!(
-                    "1x30" of 1 2 3 4 5;
+                    "sw_thermal": "1x30" of 1 2 3 4 5;
                     "0x30" of 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
                 ),
                 at: "15m",
