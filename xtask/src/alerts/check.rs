@@ -83,6 +83,8 @@ pub(crate) fn metrics(expr: &str) -> impl Iterator<Item = &str> {
         "nodewarden_",
     ];
     let words = expr.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'));
+    // A label.
+    let words = words.filter(|word| *word != "gpfs_cluster");
     words.filter(|word| word.contains(':') && word.len() > 1 || PREFIXES.iter().any(|p| word.starts_with(p)))
 }
 

@@ -74,6 +74,26 @@ const MIXED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Two clusters have a job of this number: one is busy, the other is not.
+const TWICE: &[(&str, &str)] = &[
+    (
+        r#"slurm_job_gpu_watched_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+        "0+60x20",
+    ),
+    (
+        r#"slurm_job_gpu_busy_seconds_total{cluster="c",instance="n1",gpu="a",jobid="7"}"#,
+        "0+60x20",
+    ),
+    (
+        r#"slurm_job_gpu_watched_seconds_total{cluster="d",instance="n1",gpu="a",jobid="7"}"#,
+        "0+60x20",
+    ),
+    (
+        r#"slurm_job_gpu_busy_seconds_total{cluster="d",instance="n1",gpu="a",jobid="7"}"#,
+        "5x20",
+    ),
+];
+
 static CASES: &[Case] = &[
     Case {
         uid: "nodewarden-cluster",
@@ -106,14 +126,21 @@ static CASES: &[Case] = &[
     Case {
         uid: "nodewarden-job",
         title: "GPUs busy",
-        legend: "",
+        legend: "{{cluster}}",
         series: Series::These(MIXED),
-        expected: &[("{}", 1.0)],
+        expected: &[(r#"{cluster="c"}"#, 1.0)],
+    },
+    Case {
+        uid: "nodewarden-job",
+        title: "GPUs busy",
+        legend: "{{cluster}}",
+        series: Series::These(TWICE),
+        expected: &[(r#"{cluster="c"}"#, 1.0), (r#"{cluster="d"}"#, 0.0)],
     },
     Case {
         uid: "nodewarden-job",
         title: "GPUs busy, by node",
-        legend: "{{instance}}",
+        legend: "{{cluster}} {{instance}}",
         series: Series::These(MIXED),
         expected: &[(r#"{cluster="c",instance="n1"}"#, 1.0)],
     },

@@ -12,6 +12,19 @@ use crate::alerts::{core_metrics, metrics, records};
 /// of 15 s: a rate over it would be 0, or up to 133 % of the true one.
 const SLOW: [&str; 3] = ["rdma_pfc_", "rdma_phy_", "mount_"];
 
+/// Labels whose values mean the same in every cluster. Filesystems, mount points, rails, partitions and jobs of one name do not.
+const COMMON: [&str; 9] = [
+    "by",
+    "check",
+    "collector",
+    "page",
+    "process",
+    "reason",
+    "state",
+    "verdict",
+    "worker",
+];
+
 /// The problems of the table. `public`: docs/public-interface.txt.
 pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
     let core = core_metrics(public);
@@ -37,6 +50,9 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
                     say(format!(
                         "the legend {legend} shows UUIDs: use %i and {{{{index}}}}"
                     ));
+                }
+                if let Some(what) = over_clusters(panel.kind, expr, legend) {
+                    say(what);
                 }
                 if panel.kind != Kind::Lines && expr.contains("increase(") && !expr.starts_with("round(") {
                     say("an increase is extrapolated, 1 event is 1.03: round it".to_owned());
@@ -79,6 +95,29 @@ pub(super) fn problems(all: &[&Dashboard], public: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// What a query adds up over clusters that does not belong together, or a legend that does not distinguish the clusters.
+fn over_clusters(kind: Kind, expr: &str, legend: &str) -> Option<String> {
+    let of_a_job = expr.contains("$jobid");
+    if of_a_job && ["sum(", "count("].iter().any(|total| expr.starts_with(total)) {
+        return Some("two clusters have jobs of the same number: sum by (cluster)".to_owned());
+    }
+    if kind != Kind::Lines {
+        return None;
+    }
+    let mut firsts = expr
+        .split(" by (")
+        .skip(1)
+        .filter_map(|by| by.split([',', ')']).next());
+    if let Some(first) = firsts.find(|first| *first != "cluster" && !COMMON.contains(first)) {
+        return Some(format!("{first} of several clusters: sum by (cluster, {first})"));
+    }
+    let is_total = expr.starts_with("sum(") || !expr.contains(" by (cluster");
+    let is_shown = ["{{cluster}}", "{{instance}}"]
+        .iter()
+        .any(|label| legend.contains(label));
+    (!is_total && !is_shown).then(|| format!("the legend {legend} does not show the cluster"))
 }
 
 fn panels(dashboard: &Dashboard) -> impl Iterator<Item = &Panel> {
@@ -192,6 +231,20 @@ mod tests {
         ] {
             assert!(found.contains(part), "{part}: {found}");
         }
+    }
+
+    #[test]
+    fn a_sum_keeps_clusters_apart() {
+        let lines = |expr, legend| over_clusters(Kind::Lines, expr, legend).is_some();
+        assert!(lines("sum by (fs) (rate(x[5m]))", "{{fs}}"));
+        assert!(lines("sum by (cluster, fs) (rate(x[5m]))", "{{fs}}"));
+        assert!(!lines("sum by (cluster, fs) (rate(x[5m]))", "{{cluster}} {{fs}}"));
+        assert!(!lines("topk(10, sum by (cluster, instance) (x))", "{{instance}}"));
+        assert!(!lines("sum by (verdict) (x)", "{{verdict}}"));
+        assert!(!lines("sum(count by (cluster, gpu) (x))", "allocated"));
+        let number = |expr| over_clusters(Kind::Stat(None), expr, "").is_some();
+        assert!(number("sum(x{jobid=~\"$jobid\"})") && !number("sum(x)"));
+        assert!(!number("sum by (cluster) (x{jobid=~\"$jobid\"})"));
     }
 
     #[test]

@@ -55,8 +55,8 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (device) (rate(rdma_port_xmit_data_bytes_total{%n}[$__rate_interval]))",
-                        "{{device}}",
+                        "sum by (cluster, device) (rate(rdma_port_xmit_data_bytes_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{device}}",
                     )],
                 },
                 Panel {
@@ -66,8 +66,8 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (device) (rate(rdma_port_rcv_data_bytes_total{%n}[$__rate_interval]))",
-                        "{{device}}",
+                        "sum by (cluster, device) (rate(rdma_port_rcv_data_bytes_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{device}}",
                     )],
                 },
             ],

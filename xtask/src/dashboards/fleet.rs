@@ -199,11 +199,11 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                     queries: &[
                         (
                             "max by (cluster, partition) (nodewarden_guard_standing_drains{%n})",
-                            "{{partition}}",
+                            "{{cluster}} {{partition}}",
                         ),
                         (
                             "max by (cluster, partition) (nodewarden_guard_standing_drains_limit{%n})",
-                            "{{partition}} limit",
+                            "{{cluster}} {{partition}} limit",
                         ),
                     ],
                 },
@@ -215,7 +215,7 @@ pub(super) static DRAINS: Dashboard = Dashboard {
                     width: 12,
                     queries: &[(
                         "max by (cluster, partition, pool) (nodewarden_guard_slots_taken{%n})",
-                        "{{partition}} {{pool}}",
+                        "{{cluster}} {{partition}} {{pool}}",
                     )],
                 },
             ],

@@ -319,7 +319,7 @@ pub(super) static GPU: Dashboard = Dashboard {
 pub(super) static JOB: Dashboard = Dashboard {
     uid: "nodewarden-job",
     title: "nodewarden / Job",
-    description: "One Slurm job over its nodes and GPUs.",
+    description: "One Slurm job over its nodes and GPUs; jobs of the same number in several clusters stay apart.",
     variables: &[Variable::Job],
     one: true,
     rows: &[
@@ -333,8 +333,8 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Stat(None),
                     width: 6,
                     queries: &[(
-                        "count(count by (cluster, instance) (slurm_job_info{%c,jobid=~\"$jobid\"}))",
-                        "",
+                        "count by (cluster) (count by (cluster, instance) (slurm_job_info{%c,jobid=~\"$jobid\"}))",
+                        "{{cluster}}",
                     )],
                 },
                 Panel {
@@ -343,7 +343,10 @@ pub(super) static JOB: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(None),
                     width: 6,
-                    queries: &[("sum(slurm_job_gpu_share_ratio{%c,jobid=~\"$jobid\"})", "")],
+                    queries: &[(
+                        "sum by (cluster) (slurm_job_gpu_share_ratio{%c,jobid=~\"$jobid\"})",
+                        "{{cluster}}",
+                    )],
                 },
                 Panel {
                     title: "GPUs busy",
@@ -352,8 +355,8 @@ pub(super) static JOB: Dashboard = Dashboard {
                     kind: Kind::Stat(None),
                     width: 6,
                     queries: &[(
-                        "sum(rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / (sum(rate(slurm_job_gpu_watched_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) > 0)",
-                        "",
+                        "sum by (cluster) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / (sum by (cluster) (rate(slurm_job_gpu_watched_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) > 0)",
+                        "{{cluster}}",
                     )],
                 },
                 Panel {
@@ -362,7 +365,10 @@ pub(super) static JOB: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(Some(1.0)),
                     width: 6,
-                    queries: &[("sum(slurm_job_blocked_processes{%c,jobid=~\"$jobid\"})", "")],
+                    queries: &[(
+                        "sum by (cluster) (slurm_job_blocked_processes{%c,jobid=~\"$jobid\"})",
+                        "{{cluster}}",
+                    )],
                 },
             ],
         },
@@ -377,7 +383,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     width: 12,
                     queries: &[(
                         "sum by (cluster, instance) (rate(slurm_job_gpu_busy_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) / (sum by (cluster, instance) (rate(slurm_job_gpu_watched_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval])) > 0)",
-                        "{{instance}}",
+                        "{{cluster}} {{instance}}",
                     )],
                 },
                 Panel {
@@ -388,7 +394,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     width: 12,
                     queries: &[(
                         "sum by (cluster, instance) (rate(slurm_job_gpu_energy_joules_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
-                        "{{instance}}",
+                        "{{cluster}} {{instance}}",
                     )],
                 },
                 Panel {
@@ -399,7 +405,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     width: 8,
                     queries: &[(
                         "sum by (cluster, instance) (slurm_job_gpu_memory_bytes{%c,jobid=~\"$jobid\"})",
-                        "{{instance}}",
+                        "{{cluster}} {{instance}}",
                     )],
                 },
                 Panel {
@@ -410,7 +416,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     width: 8,
                     queries: &[(
                         "sum by (cluster, instance) (slurm_job_memory_bytes{%c,jobid=~\"$jobid\"})",
-                        "{{instance}}",
+                        "{{cluster}} {{instance}}",
                     )],
                 },
                 Panel {
@@ -421,7 +427,7 @@ pub(super) static JOB: Dashboard = Dashboard {
                     width: 8,
                     queries: &[(
                         "sum by (cluster, instance) (rate(slurm_job_cpu_seconds_total{%c,jobid=~\"$jobid\"}[$__rate_interval]))",
-                        "{{instance}}",
+                        "{{cluster}} {{instance}}",
                     )],
                 },
             ],

@@ -48,15 +48,15 @@ static EMPTY: &[Empty] = &[
         why: NO_SLURM,
     },
     Empty {
-        place: "nodewarden-drains, Limits, Standing drains of a partition, {{partition}}",
+        place: "nodewarden-drains, Limits, Standing drains of a partition, {{cluster}} {{partition}}",
         why: NO_SLURM,
     },
     Empty {
-        place: "nodewarden-drains, Limits, Standing drains of a partition, {{partition}} limit",
+        place: "nodewarden-drains, Limits, Standing drains of a partition, {{cluster}} {{partition}} limit",
         why: NO_SLURM,
     },
     Empty {
-        place: "nodewarden-drains, Limits, Slots taken, {{partition}} {{pool}}",
+        place: "nodewarden-drains, Limits, Slots taken, {{cluster}} {{partition}} {{pool}}",
         why: NO_SLURM,
     },
     Empty {
@@ -68,7 +68,7 @@ static EMPTY: &[Empty] = &[
         why: STILL,
     },
     Empty {
-        place: "nodewarden-storage, All filesystems, Without an answer, {{subject}}",
+        place: "nodewarden-storage, All filesystems, Without an answer, {{cluster}} {{subject}}",
         why: NO_HANG,
     },
     Empty {

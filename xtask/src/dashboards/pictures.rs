@@ -348,7 +348,10 @@ mod tests {
                 "queries": [{ "legend": legend, "series": 0 }], "text": "no data" });
             faults("nodewarden-drains", &[panel]).len()
         };
-        assert_eq!((of("{{partition}} {{pool}}"), of("{{partition}}")), (0, 1));
+        assert_eq!(
+            (of("{{cluster}} {{partition}} {{pool}}"), of("{{partition}}")),
+            (0, 1)
+        );
     }
 
     #[test]

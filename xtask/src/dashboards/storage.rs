@@ -19,8 +19,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "1 - min by (mountpoint) (mount_available_bytes{%n} / mount_size_bytes{%n})",
-                        "{{mountpoint}}",
+                        "1 - min by (cluster, mountpoint) (mount_available_bytes{%n} / mount_size_bytes{%n})",
+                        "{{cluster}} {{mountpoint}}",
                     )],
                 },
                 Panel {
@@ -30,8 +30,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "histogram_quantile(0.99, sum by (mountpoint, le) (rate(mount_probe_duration_seconds_bucket{%n}[10m]))) >= 0",
-                        "{{mountpoint}}",
+                        "histogram_quantile(0.99, sum by (cluster, mountpoint, le) (rate(mount_probe_duration_seconds_bucket{%n}[10m]))) >= 0",
+                        "{{cluster}} {{mountpoint}}",
                     )],
                 },
                 Panel {
@@ -41,8 +41,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "count by (subject) (nodewarden_device_late_seconds{%n,collector=\"mounts\"} > 60)",
-                        "{{subject}}",
+                        "count by (cluster, subject) (nodewarden_device_late_seconds{%n,collector=\"mounts\"} > 60)",
+                        "{{cluster}} {{subject}}",
                     )],
                 },
             ],
@@ -57,8 +57,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs) (rate(lustre_client_read_bytes_total{%n}[$__rate_interval]))",
-                        "{{fs}}",
+                        "sum by (cluster, fs) (rate(lustre_client_read_bytes_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{fs}}",
                     )],
                 },
                 Panel {
@@ -68,8 +68,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs) (rate(lustre_client_write_bytes_total{%n}[$__rate_interval]))",
-                        "{{fs}}",
+                        "sum by (cluster, fs) (rate(lustre_client_write_bytes_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{fs}}",
                     )],
                 },
                 Panel {
@@ -79,8 +79,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs, op) (rate(lustre_client_md_ops_total{%n}[$__rate_interval]))",
-                        "{{fs}} {{op}}",
+                        "sum by (cluster, fs, op) (rate(lustre_client_md_ops_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{fs}} {{op}}",
                     )],
                 },
                 Panel {
@@ -90,8 +90,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs, opcode) (rate(lustre_client_rpc_seconds_total{%n}[$__rate_interval])) / (sum by (fs, opcode) (rate(lustre_client_rpcs_total{%n}[$__rate_interval])) > 0)",
-                        "{{fs}} {{opcode}}",
+                        "sum by (cluster, fs, opcode) (rate(lustre_client_rpc_seconds_total{%n}[$__rate_interval])) / (sum by (cluster, fs, opcode) (rate(lustre_client_rpcs_total{%n}[$__rate_interval])) > 0)",
+                        "{{cluster}} {{fs}} {{opcode}}",
                     )],
                 },
                 Panel {
@@ -101,8 +101,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "count by (fs, server, state) (lustre_client_target_state{%n})",
-                        "{{fs}} {{server}} {{state}}",
+                        "count by (cluster, fs, server, state) (lustre_client_target_state{%n})",
+                        "{{cluster}} {{fs}} {{server}} {{state}}",
                     )],
                 },
                 Panel {
@@ -112,8 +112,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs) (increase(lustre_client_evictions_total{%n}[$__rate_interval]))",
-                        "{{fs}}",
+                        "sum by (cluster, fs) (increase(lustre_client_evictions_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{fs}}",
                     )],
                 },
             ],
@@ -128,8 +128,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs) (rate(gpfs_read_bytes_total{%n}[$__rate_interval]))",
-                        "{{fs}}",
+                        "sum by (cluster, gpfs_cluster, fs) (rate(gpfs_read_bytes_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{gpfs_cluster}} {{fs}}",
                     )],
                 },
                 Panel {
@@ -139,8 +139,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs) (rate(gpfs_write_bytes_total{%n}[$__rate_interval]))",
-                        "{{fs}}",
+                        "sum by (cluster, gpfs_cluster, fs) (rate(gpfs_write_bytes_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{gpfs_cluster}} {{fs}}",
                     )],
                 },
                 Panel {
@@ -150,8 +150,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 8,
                     queries: &[(
-                        "sum by (fs, operation) (rate(gpfs_operations_total{%n}[$__rate_interval]))",
-                        "{{fs}} {{operation}}",
+                        "sum by (cluster, gpfs_cluster, fs, operation) (rate(gpfs_operations_total{%n}[$__rate_interval]))",
+                        "{{cluster}} {{gpfs_cluster}} {{fs}} {{operation}}",
                     )],
                 },
             ],
@@ -166,8 +166,8 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 12,
                     queries: &[(
-                        "sum by (mountpoint) (rate(mount_nfs_request_seconds_total{%n}[5m])) / (sum by (mountpoint) (rate(mount_nfs_requests_total{%n}[5m])) > 0)",
-                        "{{mountpoint}}",
+                        "sum by (cluster, mountpoint) (rate(mount_nfs_request_seconds_total{%n}[5m])) / (sum by (cluster, mountpoint) (rate(mount_nfs_requests_total{%n}[5m])) > 0)",
+                        "{{cluster}} {{mountpoint}}",
                     )],
                 },
                 Panel {
@@ -178,12 +178,12 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     width: 12,
                     queries: &[
                         (
-                            "sum by (mountpoint) (increase(mount_nfs_retransmissions_total{%n}[5m]))",
-                            "sent again {{mountpoint}}",
+                            "sum by (cluster, mountpoint) (increase(mount_nfs_retransmissions_total{%n}[5m]))",
+                            "sent again {{cluster}} {{mountpoint}}",
                         ),
                         (
-                            "sum by (mountpoint) (increase(mount_nfs_timeouts_total{%n}[5m]))",
-                            "time-outs {{mountpoint}}",
+                            "sum by (cluster, mountpoint) (increase(mount_nfs_timeouts_total{%n}[5m]))",
+                            "time-outs {{cluster}} {{mountpoint}}",
                         ),
                     ],
                 },
