@@ -185,6 +185,7 @@ mod tests {
                 last: last + 60,
             },
         );
+        view.incidents[0].check = "gpu-missing".to_owned();
         assert_eq!(xid_of("GPU-1", &view).as_deref(), Some("45"), "of another check");
         view.incidents[0].check = xid::CHECK.id.to_owned();
         view.incidents[0].detail = "xid79".to_owned();
