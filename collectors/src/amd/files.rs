@@ -30,18 +30,43 @@ impl GpuFiles {
         self.0.join(name)
     }
 
-    /// The table of most values. `Ok(None)`: this GPU or driver has none, and answers.
+    /// The table of most values. `Ok(None)`: this GPU or driver has none, and answers. `had`: it has given one before.
     ///
     /// # Errors
     /// When the driver does not answer for the GPU.
-    pub(super) fn table(&self) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn table(&self, had: bool) -> Result<Option<Vec<u8>>, Failure> {
         match root::read_bytes(&self.path("gpu_metrics"), TABLE) {
             Ok(Some(bytes)) => Ok(Some(bytes)),
             // Unsupported, or the GPU has left.
             Ok(None) if self.text("mem_info_vram_total").is_some() => Ok(None),
             Ok(None) => Err(Failure::Gone),
-            Err(error) => Failure::of(&error).map_or(Ok(None), Err),
+            Err(error) => self.failure(&error, had).map_or(Ok(None), Err),
         }
+    }
+
+    /// What an error of the table means. `None`: this GPU has no table, and answers.
+    fn failure(&self, error: &Error, had: bool) -> Option<Failure> {
+        // After a reset that failed the driver refuses table and sensors as if the GPU did not support them (`dpm_enabled`).
+        let is_dead = || had || self.refuses_sensors();
+        Failure::of(error).or_else(|| is_dead().then_some(Failure::Unknown))
+    }
+
+    /// Whether the driver has sensors of temperature, and refuses them all.
+    fn refuses_sensors(&self) -> bool {
+        let Some(hwmon) = self.hwmon() else {
+            return false;
+        };
+        let read = |name| root::read_lossy(&self.path(&format!("{hwmon}/{name}")));
+        let sensors = ["temp1_input", "temp2_input"].map(read);
+        let is_read = sensors.iter().any(|sensor| matches!(sensor, Ok(Some(_))));
+        !is_read && sensors.iter().any(Result::is_err)
+    }
+
+    /// The folder of hwmon, below the GPU's.
+    pub(super) fn hwmon(&self) -> Option<String> {
+        let mut names = self.list("hwmon").into_iter();
+        let name = names.find(|name| name.starts_with("hwmon"))?;
+        Some(format!("hwmon/{name}"))
     }
 
     /// The table of the partition whose device this is.
@@ -103,8 +128,8 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// The driver refuses with EPERM or EBUSY while a GPU is reset: the files are open to every user. `None`: the GPU has
-    /// no such table.
+    /// The driver refuses with EPERM or EBUSY while a GPU is reset: the files are open to every user. `None`: it says that the
+    /// GPU has no such table.
     pub(super) fn of(error: &Error) -> Option<Self> {
         let Error::Io { source, .. } = error else {
             return Some(Self::Unknown);
@@ -132,5 +157,36 @@ impl Failure {
             Self::Busy => "busy",
             Self::Unknown => "unknown",
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests make the files that they read")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// `smu_sys_get_gpu_metrics()` and `smu_read_sensor()` return EOPNOTSUPP while `dpm_enabled` is false.
+    #[test]
+    fn a_gpu_that_refuses_table_and_sensors_does_not_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = GpuFiles::new(dir.path().to_owned());
+        let of = |errno, had| {
+            let error = std::io::Error::from_raw_os_error(errno);
+            files.failure(&Error::io(dir.path(), error), had)
+        };
+        let unsupported = |had| of(libc::EOPNOTSUPP, had);
+        assert_eq!(unsupported(false), None, "a virtual function without hwmon");
+        assert_eq!(unsupported(true), Some(Failure::Unknown), "it had a table");
+        let hwmon = dir.path().join("hwmon/hwmon3");
+        fs::create_dir_all(&hwmon).unwrap();
+        assert_eq!(unsupported(false), None, "a virtual function without sensors");
+        // read(2) of a folder fails with EISDIR.
+        fs::create_dir(hwmon.join("temp2_input")).unwrap();
+        assert_eq!(unsupported(false), Some(Failure::Unknown));
+        assert_eq!(of(libc::EPERM, false), Some(Failure::Busy));
+        fs::write(hwmon.join("temp1_input"), "45000\n").unwrap();
+        assert_eq!(unsupported(false), None, "as of Picasso");
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct GpuState {
     throttle: Throttle,
     energy: ShortEnergy,
     links: XgmiLinks,
+    /// The driver has given its table: support does not end.
+    had_table: bool,
     /// Since when the driver has refused each read.
     busy: Option<Instant>,
 }
@@ -134,7 +136,8 @@ impl AmdGpu {
 
     fn read_all(&mut self, state: &mut GpuState, out: &mut Block) -> Result<(), Failure> {
         let (gpu, files) = (self.identity.gpu.as_str(), &self.files);
-        let bytes = files.table()?;
+        let bytes = files.table(state.had_table)?;
+        state.had_table |= bytes.is_some();
         if self.is_new || state.limits_read.is_none_or(|at| at.elapsed() >= SLOWLY) {
             state.limits.read(files);
             state.limits_read = Some(Instant::now());

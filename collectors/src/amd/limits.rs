@@ -33,11 +33,7 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn read(&mut self, files: &GpuFiles) {
-        self.hwmon = files
-            .list("hwmon")
-            .into_iter()
-            .find(|name| name.starts_with("hwmon"))
-            .map(|name| format!("hwmon/{name}"));
+        self.hwmon = files.hwmon();
         for ((name, ..), value) in LIMITS.iter().zip(&mut self.values) {
             let path = self.hwmon.as_ref().map(|hwmon| format!("{hwmon}/{name}"));
             *value = path.and_then(|path| files.number(&path)).or(*value);
