@@ -43,6 +43,15 @@ pub(super) struct GpuState {
     busy: Option<Instant>,
 }
 
+impl GpuState {
+    pub(super) fn new(links: XgmiLinks) -> Self {
+        Self {
+            links,
+            ..Self::default()
+        }
+    }
+}
+
 /// One GPU.
 pub(super) struct AmdGpu {
     subject: Subject,

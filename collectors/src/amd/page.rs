@@ -1,5 +1,7 @@
 //! The labels of a GPU on the page of AMD's device-metrics-exporter.
 
+use std::ops::Range;
+
 use super::files::GpuFiles;
 use super::identity;
 use super::topology::part;
@@ -11,8 +13,9 @@ use crate::gpu::metrics as m;
 #[derive(Clone, Debug)]
 pub(super) struct PageLabels {
     hostname: String,
-    /// The position of its first partition among all partitions of the node. The exporter counts partitions as GPUs.
-    first: usize,
+    /// The position of its first partition among all partitions of the node. The exporter counts partitions as GPUs. `None`:
+    /// another GPU has it now.
+    first: Option<usize>,
     uuid: String,
     series: String,
 }
@@ -22,7 +25,7 @@ impl PageLabels {
         let text = |name: &str| files.text(name).unwrap_or_default();
         Self {
             hostname: hostname.to_owned(),
-            first,
+            first: Some(first),
             uuid: identity::uuid(&text("unique_id"), &text("device")),
             series: identity::name(files),
         }
@@ -31,6 +34,16 @@ impl PageLabels {
     /// Takes the UUID of an earlier reading, where the driver refused its parts now.
     pub(super) fn keep_uuid(&mut self, before: &Self) {
         self.uuid.clone_from(&before.uuid);
+    }
+
+    /// The `gpu_id` of each partition.
+    pub(super) fn ids(&self, partitions: usize) -> Range<usize> {
+        self.first.map_or(0..0, |first| first..first + partitions.max(1))
+    }
+
+    /// Takes away `gpu_id`.
+    pub(super) fn lose_ids(&mut self) {
+        self.first = None;
     }
 
     /// Pushes the labels of the GPU and of each partition. Values of the whole GPU stand on its first partition, as in the
@@ -52,11 +65,12 @@ impl PageLabels {
             word(modes.map(|(compute, _)| compute)),
             word(modes.map(|(_, memory)| memory)),
         );
+        let id = |at: usize| self.first.map(|first| (first + at).to_string());
         let mut push = |instance: &str, at: usize| {
             let labels: [&str; 13] = [
                 &gpu.gpu,
                 instance,
-                &(self.first + at).to_string(),
+                &id(at).unwrap_or_default(),
                 &self.uuid,
                 &at.to_string(),
                 &compute,

@@ -9,6 +9,7 @@ use super::gpu::{AmdGpu, GpuState};
 use super::identity::{self, label};
 use super::page::PageLabels;
 use super::processes::Processes;
+use super::sensors::XgmiLinks;
 use super::topology::{Partition, Topology};
 use crate::gpu::identity::{Identity, hostname};
 use crate::sys::root::{self, Entry};
@@ -110,6 +111,11 @@ impl Known {
     /// Takes away the numbers that the driver has given to another GPU.
     fn lose_numbers(&mut self, others: &BTreeMap<String, Self>) {
         let bound = || others.values().filter(|gpu| gpu.place == Place::Bound);
+        let ids = |gpu: &Self| gpu.page.ids(gpu.partitions.len());
+        let lost = ids(self);
+        if bound().any(|gpu| ids(gpu).any(|id| lost.contains(&id))) {
+            self.page.lose_ids();
+        }
         let own = &mut self.identity;
         if bound().any(|gpu| gpu.identity.index == own.index) {
             own.index.clear();
@@ -132,6 +138,8 @@ pub(super) struct AmdDevices {
     signs: Signs,
     /// By address.
     known: BTreeMap<String, Known>,
+    /// How a GPU begins: without counts, with what all GPUs share.
+    links: XgmiLinks,
 }
 
 impl AmdDevices {
@@ -142,6 +150,7 @@ impl AmdDevices {
             processes: Processes::new(env, is_served),
             signs: Signs::default(),
             known: BTreeMap::new(),
+            links: XgmiLinks::default(),
         }
     }
 
@@ -234,7 +243,8 @@ impl Devices for AmdDevices {
                 identity.gpu = label("", pci);
                 names.insert(identity.gpu.clone());
             }
-            let state = same.map(|gpu| Arc::clone(&gpu.state));
+            let new = || Arc::new(Mutex::new(GpuState::new(self.links.clone())));
+            let state = same.map_or_else(new, |gpu| Arc::clone(&gpu.state));
             let is_unnamed = is_refused && same.is_none_or(|gpu| gpu.is_unnamed);
             first += partitions.len().max(1);
             let gpu = Known {
@@ -242,7 +252,7 @@ impl Devices for AmdDevices {
                 identity,
                 page,
                 partitions,
-                state: state.unwrap_or_default(),
+                state,
                 place: Place::Bound,
                 is_unnamed,
             };

@@ -1,6 +1,8 @@
 //! Values of the table `gpu_metrics`, or of single files where the driver has no table that can be read.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::files::GpuFiles;
 use super::gpu_metrics::{Field, HOTTEST, Table};
@@ -29,9 +31,14 @@ const MEGAHERTZ: u64 = 1_000_000;
 /// Bytes of the kilobyte in which XGMI is counted.
 const KILOBYTE: u64 = 1000;
 
-/// The XGMI links of a GPU that have had a value: of bytes read, and of bytes written.
-#[derive(Debug, Default)]
-pub(super) struct XgmiLinks([BTreeSet<usize>; 2]);
+/// What earlier readings showed of the XGMI links of a GPU.
+#[derive(Clone, Debug, Default)]
+pub(super) struct XgmiLinks {
+    /// Those that have had a value: of bytes read, and of bytes written.
+    counted: [BTreeSet<usize>; 2],
+    /// A link of any GPU of the node was up. A driver may show each link of a virtual function as down, as it cannot see them.
+    are_seen: Arc<AtomicBool>,
+}
 
 /// A number of parts of a unit.
 #[expect(clippy::cast_precision_loss, reason = "small numbers, and energy below 2^53")]
@@ -143,8 +150,14 @@ fn push_clocks(gpu: &str, table: &Table<'_>, out: &mut Block) {
 }
 
 /// Links without a state of 0 or 1 are not in use: no GPU is at their other end.
-fn push_xgmi(gpu: &str, table: &Table<'_>, links: &mut XgmiLinks, out: &mut Block) {
+fn push_xgmi_states(gpu: &str, table: &Table<'_>, are_seen: &AtomicBool, out: &mut Block) {
     let states: Vec<_> = table.list(Field::XgmiLinkStatus).collect();
+    if states.contains(&Some(1)) {
+        are_seen.store(true, Ordering::Relaxed);
+    }
+    if !are_seen.load(Ordering::Relaxed) {
+        return;
+    }
     let used = states.iter().filter(|state| matches!(state, Some(0 | 1))).count();
     if used > 0 {
         let up = states.iter().filter(|state| **state == Some(1)).count();
@@ -156,11 +169,15 @@ fn push_xgmi(gpu: &str, table: &Table<'_>, links: &mut XgmiLinks, out: &mut Bloc
             out.u64(&n::XGMI_LINK_UP, &[gpu, &link.to_string()], *state);
         }
     }
+}
+
+fn push_xgmi(gpu: &str, table: &Table<'_>, links: &mut XgmiLinks, out: &mut Block) {
+    push_xgmi_states(gpu, table, &links.are_seen, out);
     let directions = [
         (&n::XGMI_READ, &n::XGMI_LINK_READ, Field::XgmiRead),
         (&n::XGMI_WRITTEN, &n::XGMI_LINK_WRITTEN, Field::XgmiWritten),
     ];
-    for ((total, of_link, field), known) in directions.into_iter().zip(&mut links.0) {
+    for ((total, of_link, field), known) in directions.into_iter().zip(&mut links.counted) {
         let bytes = |kilobytes: u64| kilobytes.saturating_mul(KILOBYTE);
         let counted = table.list(field).enumerate().filter(|(_, value)| value.is_some());
         let now: BTreeSet<usize> = counted.map(|(link, _)| link).collect();
@@ -292,5 +309,34 @@ mod tests {
         assert_eq!(total([5, 7, u64::MAX]), Some(Value::U64(12_000)));
         assert_eq!(total([6, u64::MAX, u64::MAX]), None);
         assert_eq!(total([6, 8, u64::MAX]), Some(Value::U64(14_000)));
+    }
+
+    /// Drivers before `AMDGPU_XGMI_LINK_NA` of virtual functions.
+    #[test]
+    fn links_are_down_only_where_one_of_the_node_was_up() {
+        let read = |links: &mut XgmiLinks, states: [u16; 8]| {
+            let mut bytes = vec![u8::MAX; 3872];
+            bytes[..4].copy_from_slice(&[0x20, 0x0F, 1, 8]);
+            for (at, state) in states.into_iter().enumerate() {
+                bytes[264 + 2 * at..][..2].copy_from_slice(&state.to_le_bytes());
+            }
+            let mut block = Block::default();
+            push_table("g", &Table::parse(&bytes).unwrap(), None, links, &mut block);
+            let value = |metric| {
+                let mut series = block.iter().filter(|(s, _)| s.metric == metric);
+                series.next().map(|(_, value)| value)
+            };
+            [&n::XGMI_LINKS, &n::XGMI_LINKS_UP, &n::XGMI_LINK_UP].map(value)
+        };
+        let shown = |values: [u64; 3]| values.map(|value| Some(Value::U64(value)));
+        let mut links = XgmiLinks::default();
+        // Another GPU of the node.
+        let mut peer = links.clone();
+        assert_eq!(read(&mut links, [0; 8]), [None; 3]);
+        assert_eq!(read(&mut links, [u16::MAX; 8]), [None; 3]);
+        let seven = [u16::MAX, 1, 1, 1, 1, 1, 1, 1];
+        assert_eq!(read(&mut peer, seven), shown([7, 7, 1]));
+        assert_eq!(read(&mut links, [0; 8]), shown([8, 0, 0]));
+        assert_eq!(read(&mut peer, [0; 8]), shown([8, 0, 0]));
     }
 }
