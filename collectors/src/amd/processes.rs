@@ -35,7 +35,9 @@ impl Processes {
         files: &mut ProcessFiles,
         out: &mut Block,
     ) {
-        let Some(pids) = root::list(&self.kfd).ok().flatten() else {
+        let pids = root::list(&self.kfd).ok().flatten();
+        // KFD hides the GPU from a container that may not open its render node, or refused it: its processes are unknown.
+        let Some(pids) = pids.filter(|_| !partitions.is_empty()) else {
             files.finish();
             return;
         };

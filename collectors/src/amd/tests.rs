@@ -155,6 +155,26 @@ fn an_apu_without_memory_of_its_own_has_the_size_of_its_banks() {
     assert!(matches!(node.value(&n::GTT_TOTAL, &[GPU]), Some(Value::U64(1..))));
 }
 
+/// `kfd_devcgroup_check_permission` hides its node, and not the list of processes: an empty list would seem complete.
+#[test]
+fn a_gpu_that_kfd_hides_has_no_list_of_processes() {
+    let mut node = Node::new("mi300x");
+    node.read();
+    let lists = [&m::PROCESSES, &m::PROCESSES_SEEN];
+    assert!(lists.iter().all(|metric| node.value(metric, &[GPU]).is_some()));
+    for hidden in ["gpu_id", "name", "properties"] {
+        let file = node.path("/sys/class/kfd/kfd/topology/nodes/1").join(hidden);
+        _ = fs::remove_file(&file);
+        // read(2) of a folder fails with EISDIR.
+        fs::create_dir(&file).unwrap();
+    }
+    node.scan();
+    node.read();
+    for metric in lists {
+        assert_eq!(node.value(metric, &[GPU]), None, "{}", metric.name);
+    }
+}
+
 /// The links of cards with a switch of AMD's on them are as fast as they can be; the slot is above the switch.
 #[test]
 fn the_link_of_a_card_with_a_switch_is_that_of_its_upstream_port() {
