@@ -13,6 +13,8 @@ const MAX: usize = 1024;
 
 /// How long a bad reading of a check that bridges unknown ones holds a lift back.
 const PENDING: Duration = Duration::from_secs(120);
+/// How long any other bad reading does. Outputs of commands are up to 330 s apart, and one that hangs has no next reading.
+const UNCONFIRMED: Duration = Duration::from_secs(900);
 
 /// The consecutive readings, and their time span, that change a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,14 +214,14 @@ impl Streaks {
     }
 
     /// The checks of conditions that were just read as bad and are not bad yet. A condition ends here when it becomes bad or
-    /// is read as something else, and where later readings are unknown, at the latest [`PENDING`] after its last new reading.
+    /// is read as something else, and where later readings are unknown, at the latest [`PENDING`] or [`UNCONFIRMED`] after its last new reading.
     pub(super) fn pending<'a>(
         &'a self,
         bad: &'a BTreeSet<String>,
         now: Duration,
     ) -> impl Iterator<Item = &'static str> + 'a {
-        // Without bridging, the latest reading is bad, however old: outputs of commands are minutes apart.
-        let is_new = move |s: &Streak| s.lasts.is_none() || now.saturating_sub(s.last) <= PENDING;
+        let most = |s: &Streak| if s.lasts.is_some() { PENDING } else { UNCONFIRMED };
+        let is_new = move |s: &Streak| now.saturating_sub(s.last) <= most(s);
         let pending = self
             .running
             .iter()

@@ -22,7 +22,7 @@ pub static CHECK: Check = Check {
     fires_when: "A thread of a job is in state D or I without running for 60 s after SIGKILL, or for 300 s. Slurm cannot end such a job (\"Kill task failed\").",
     lasting: "2 consecutive readings, at least 10 s",
     clears_when: "3 consecutive readings, at least 60 s, in which every such thread has run, or the job has ended.",
-    ignored_when: "Threads that run between two readings, or wait for the core dump of their process. Jobs that Slurm has suspended (cgroup v1: `freezer.state` FROZEN).",
+    ignored_when: "Threads that run between two readings, or wait for the core dump of their process; until SIGKILL also the one that writes it. Jobs that Slurm has suspended (cgroup v1: `freezer.state` FROZEN).",
     // The usual cause is a filesystem that many nodes share.
     scope: Scope::Shared,
     may: May::Comment,
