@@ -217,6 +217,7 @@ pub(crate) fn parse(line: &str) -> Result<Sample> {
     ensure!(is_name(name, true), "bad name {name:?}");
     let mut labels = BTreeMap::new();
     if let Some(inner) = rest.strip_prefix('{') {
+        ensure!(!inner.starts_with('}'), "braces without a label");
         rest = inner;
         loop {
             if let Some(after) = rest.strip_prefix('}') {
@@ -233,6 +234,7 @@ pub(crate) fn parse(line: &str) -> Result<Sample> {
             );
             rest = &after[end + 1..];
             if let Some(after) = rest.strip_prefix(',') {
+                ensure!(!after.starts_with('}'), "comma behind the last label");
                 rest = after;
             } else {
                 ensure!(rest.starts_with('}'), "no comma between labels");

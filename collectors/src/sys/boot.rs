@@ -101,7 +101,7 @@ mod tests {
             btime(file.path())
         };
         assert_eq!(read(100_000).unwrap(), Some(1_795_254_388));
-        assert!(read((16 << 19) - 20).is_err(), "within the number");
+        assert!(read((16 << 19) - 15).is_err(), "within the number");
         std::fs::write(file.path(), "cpu 1\nbtime x\n").unwrap();
         assert!(btime(file.path()).is_err());
         assert_eq!(btime("/none".as_ref()).unwrap(), None);

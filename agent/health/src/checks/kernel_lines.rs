@@ -87,8 +87,8 @@ check! { MEMORY_EXHAUSTED "memory-exhausted" Node Node ObserveOrDrain,
     ignored "Programs that exceed the memory of their job or cgroup: counted."
 }
 check! { STORAGE_SERVER "storage-server" Server Shared Observe,
-    fires "The kernel log reports a server of NFS or Lustre that does not respond or evicted this client. Or lost locks, or a peer that LNet does not reach.",
-    clears "The kernel reports it as back, each NFS mount of it answers, or the Lustre target is connected. Evictions, lost locks, peers: 6 h without. Time-outs, and faults that were over before a reading: 1 h without.",
+    fires "The kernel log reports a server of NFS or Lustre that does not respond, or refuses or evicted this client. Or lost locks, or a peer that LNet does not reach.",
+    clears "The kernel reports it as back, each NFS mount of it answers, or the Lustre target is connected. Evictions, lost locks, peers: 6 h without. Time-outs, Lustre's management server, and faults that were over before a reading: 1 h without.",
     ignored "Single requests that failed: counted. Lines of a server about its clients."
 }
 
