@@ -122,7 +122,7 @@ struct Last {
     /// How many lines of an end came.
     #[serde(default)]
     ends: u64,
-    /// How many lines there were when a line ended it before a reading showed it.
+    /// How many lines are no further fault: those before a line that ended it before a reading showed it, and repetitions.
     #[serde(default)]
     over: u64,
     /// When a line ended it before a reading showed it, in milliseconds since boot, by the clock of the log.
@@ -246,7 +246,12 @@ impl Watch for State {
         } else if self.ends(&line.row).is_some()
             && let Some(last) = self.open.slot_or(self.key(&line), || Last::new(&line))
         {
-            last.at_ms = heard.event.at_us / 1000;
+            let at_ms = heard.event.at_us / 1000;
+            if line.row == REPEATED {
+                let is_first = last.count == 0 || at_ms.saturating_sub(last.at_ms) >= REPEATED_MS;
+                last.over = last.over.saturating_add(heard.count() - u64::from(is_first));
+            }
+            last.at_ms = at_ms;
             last.heard_ms = u64::try_from(heard.now.boottime.as_millis()).unwrap_or(u64::MAX);
             last.count = last.count.saturating_add(heard.count());
             last.line = heard.event.text.chars().take(MAX_LINE).collect();
@@ -403,6 +408,10 @@ fn judged<'a>(
 
 /// How the rows of AMD's driver begin.
 const AMD: &str = "amdgpu-";
+/// The driver of a GPU logs it for each command that its firmware does not answer, until it resets the GPU.
+const REPEATED: &str = "amdgpu-node-firmware";
+/// Lines within this time are of one fault.
+const REPEATED_MS: u64 = 60 * 1000;
 /// A program causes it, such as a container with a library of its own.
 const NVIDIA_VERSIONS: &str = "nvidia-versions";
 

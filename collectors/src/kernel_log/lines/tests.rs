@@ -183,6 +183,13 @@ fn lines_of_one_report_are_one_event() {
             false,
         ),
         ("AMD-Vi: Completion-Wait loop timed out", true),
+        ("amdgpu: qcm fence wait loop timeout expired", false),
+        (
+            "amdgpu: The cp might be in an unrecoverable state due to an unsuccessful queues preemption",
+            true,
+        ),
+        // The driver of another GPU.
+        ("amdgpu: qcm fence wait loop timeout expired", false),
         ("kernel BUG at mm/slub.c:379!", false),
         ("invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", true),
         (

@@ -315,6 +315,43 @@ fn time_outs_that_name_no_gpu_do_not_end_with_the_reset_of_one() {
     assert!(sim.incidents()[0].ends_with("cleared"), "{:?}", sim.incidents());
 }
 
+/// The driver logs it for each command that a GPU does not answer.
+#[test]
+fn lines_of_firmware_that_names_no_gpu_are_of_one_fault_within_a_minute() {
+    // Between two readings, and with readings between.
+    for (pause, end) in [(0, "cleared"), (20, "cleared"), (90, "open")] {
+        let mut sim = node();
+        for _ in 0..3 {
+            sim.event(line("amdgpu-node-firmware", ""));
+            sim.pass(pause);
+        }
+        sim.pass(60);
+        sim.event(line("amdgpu-reset-done", "0000:03:00.0"));
+        sim.pass(300);
+        assert!(
+            sim.incidents()[0].ends_with(end),
+            "{pause}: {:?}",
+            sim.incidents()
+        );
+    }
+}
+
+/// The next hang of the same GPU.
+#[test]
+fn lines_of_firmware_that_come_and_go_are_over_an_hour_later() {
+    let mut sim = node();
+    for _ in 0..3 {
+        for _ in 0..2 {
+            sim.event(line("amdgpu-node-firmware", ""));
+        }
+        sim.event(line("amdgpu-reset-done", "0000:03:00.0"));
+        sim.pass(120);
+    }
+    assert_eq!(sim.engine.view().incidents[0].findings[0].count, 6);
+    sim.pass(HOUR);
+    assert!(sim.incidents()[0].ends_with("cleared"), "{:?}", sim.incidents());
+}
+
 /// The lines name processors and banks, and each of these has its own.
 #[test]
 fn storms_end_with_as_many_ends_as_there_were_starts() {
