@@ -23,6 +23,8 @@ pub struct DeviceFiles {
     pub of_partitions: bool,
     /// Whether the lowest level of an idle GPU's link may have fewer lanes (`pp_dpm_pcie`).
     pub drops_lanes: bool,
+    /// Whether a reset of a GPU leaves its volatile counts of errors (`amdgpu_ras.c`: `err_data.ue_count`).
+    pub keeps_errors: bool,
 }
 
 /// `NV_MAJOR_DEVICE_NUMBER`: /dev/nvidia0 and its like. Control devices have minor numbers from 254 on.
@@ -36,6 +38,7 @@ pub static NVIDIA: DeviceFiles = DeviceFiles {
     minors: 0..=253,
     of_partitions: false,
     drops_lanes: false,
+    keeps_errors: false,
 };
 
 /// `DRM_MAJOR`: render nodes, from minor 128 on. KFD checks a job's access to a partition by the same numbers
@@ -50,6 +53,7 @@ pub static AMD: DeviceFiles = DeviceFiles {
     minors: 128..=u32::MAX,
     of_partitions: true,
     drops_lanes: true,
+    keeps_errors: true,
 };
 
 /// Of every collector of GPUs.

@@ -1,6 +1,7 @@
 //! Checks `gpu-ecc-uncorrected`, `gpu-ecc-corrected` and `gpu-sram-threshold`: memory errors of a GPU.
 
 use collectors::SubjectKind;
+use collectors::device_files::DeviceFiles;
 use collectors::gpu::metrics as m;
 
 use super::gpu::{Bursts, Leaps, Opinion, each, flag, found, line};
@@ -19,7 +20,7 @@ pub static UNCORRECTED: Check = Check {
     subject: SubjectKind::Gpu,
     fires_when: "The volatile count of uncorrected ECC errors of a GPU increases between two readings.",
     lasting: "immediately",
-    clears_when: "3 consecutive readings, at least 60 s, with a count of 0: after a GPU reset, a driver reload, a reboot or cleared counts. With persistence mode off: a count of 0 at least 24 h after the last error, or after a reboot.",
+    clears_when: "3 consecutive readings, at least 60 s, with a count of 0: after a GPU reset, a driver reload, a reboot or cleared counts. AMD: only after a driver reload or a reboot. With persistence mode off: a count of 0 at least 24 h after the last error, or after a reboot.",
     ignored_when: "Errors counted before the first reading.",
     scope: Scope::Node,
     // A contained error ends one program; for others an Xid or the driver's verdict drains.
@@ -70,6 +71,16 @@ fn volatile<'g, 'a>(gpu: &'g Gpu<'a>, kind: &str) -> Option<&'g Sample<'a>> {
     gpu.with(&m::ECC_ERRORS, &[("kind", kind), ("scope", "volatile")])
 }
 
+/// What takes the count of uncorrected errors back, and retires the memory.
+fn remedy(gpu: &Gpu<'_>) -> Remedy {
+    let vendor = gpu.one(&m::INFO).and_then(|info| info.label("vendor"));
+    let files = vendor.and_then(DeviceFiles::of_vendor);
+    match files.is_some_and(|files| files.keeps_errors) {
+        true => Remedy::Reboot,
+        false => Remedy::ResetGpu,
+    }
+}
+
 /// Errors of each GPU, by its place.
 #[derive(Default)]
 struct Uncorrected {
@@ -99,7 +110,7 @@ impl Watch for Uncorrected {
             };
             vec![Opinion::new("", reading, move || Finding {
                 detail: "uncorrected memory errors".to_owned(),
-                remedy: Remedy::ResetGpu,
+                remedy: remedy(gpu),
                 count: grown.max(1),
                 evidence: line(sample, &format!("not to grow, grew by {grown}")),
                 ..found(gpu, UNCORRECTED.id)

@@ -76,6 +76,30 @@ fn a_gpu_of_amd_that_leaves_the_bus_does_not_drain_after_a_reboot_either() {
     comments(&mut sim, "in the next boot");
 }
 
+/// `amdgpu_ras_reset_error_count()` leaves the driver's sum, which sysfs shows.
+#[test]
+fn uncorrected_errors_of_a_gpu_of_amd_end_with_a_reload_of_its_driver_and_not_with_a_reset() {
+    let mut sim = node(Mode::Drain);
+    let show = |sim: &mut Sim, count: u64| {
+        let info = vec!["amd", "MI300X", GPU, "0", "128", "", "", "", "6.12", "gfx942"];
+        let errors = (&m::ECC_ERRORS, vec!["uncorrected", "volatile"], count);
+        sim.host.driven = vec![driven(vec![(&m::INFO, info, 1), (&m::UP, vec![], 1), errors])];
+        sim.pass(120);
+    };
+    show(&mut sim, 0);
+    show(&mut sim, 1);
+    let open = sim.engine.view().incidents[0].clone();
+    assert_eq!((open.state.as_str(), open.act.as_str()), ("open", "reboot"));
+    sim.event(EventBody::Kernel(KernelLine {
+        row: "amdgpu-reset-done".to_owned(),
+        subject: Subject::new(SubjectKind::Pci, GPU),
+    }));
+    show(&mut sim, 1);
+    assert_eq!(sim.incidents(), ["uncorrected memory errors open"]);
+    show(&mut sim, 0);
+    assert_eq!(sim.incidents(), ["uncorrected memory errors cleared"]);
+}
+
 /// Drains for a line about the PCI function, after a first start without a record, on a node whose bus was never read.
 fn drains_for(row: &str) -> u32 {
     let mut config = config(Mode::Drain);
