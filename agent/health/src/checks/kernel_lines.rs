@@ -67,8 +67,8 @@ check! { FILESYSTEM_ERROR "filesystem-error" Filesystem Node ObserveOrDrain,
     ignored "A full disk, errors that Btrfs corrected, the daily repetition of old ext4 errors, a shutdown that a person ordered. Filesystems on loop, memory and network disks."
 }
 check! { GPU_DRIVER_ERROR "gpu-driver-error" Pci Node ObserveOrDrain,
-    fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, heat, errors of memory and links, bad pages, faults found when firmware or a part started, a lost GPU. NVIDIA: a GPU that was not started, versions that differ, an NVSwitch error that stops every NVLink.",
-    clears "AMD: a finished reset, or 6 h without. Failed resets, starts and memory errors: a reboot. NVIDIA: 1 h without, or a reboot. Bad pages: a person.",
+    fires "The kernel log reports a fault of a GPU other than an Xid. AMD: resets, time-outs, heat, errors of memory, links and other blocks, bad pages, faults found when firmware or a part started, a lost GPU. NVIDIA: a GPU that was not started, versions that differ, an NVSwitch error that stops every NVLink.",
+    clears "AMD: a finished reset, or 6 h without. Failed resets, starts and uncorrectable errors: a reboot. NVIDIA: 1 h without, or a reboot. Bad pages: a person.",
     ignored "Xids and lost NVIDIA GPUs: other checks. Other SXids: counted; the GPU reports its link. Corrected errors and page faults of programs: counted."
 }
 check! { NETWORK_ADAPTER_ERROR "network-adapter-error" Pci Node ObserveOrDrain,

@@ -229,7 +229,7 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         id: "amdgpu-uncorrected",
-        what: "uncorrectable memory errors of a GPU",
+        what: "uncorrectable errors in a block of a GPU",
         about: Pci,
         meaning: fault(Ends::Reboot),
         forms: &[
@@ -249,7 +249,7 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         id: "amdgpu-corrected",
-        what: "corrected memory errors of a GPU",
+        what: "corrected errors in a block of a GPU",
         about: Pci,
         forms: &[
             driver(AMD, "% correctable hardware errors detected in *block"),

@@ -216,6 +216,15 @@ fn lines_of_one_report_are_one_event() {
     }
 }
 
+/// The line names the block, of which only `umc` is memory.
+#[test]
+fn errors_of_a_block_of_a_gpu_are_not_called_errors_of_its_memory() {
+    for id in ["amdgpu-uncorrected", "amdgpu-corrected"] {
+        let row = row(id).unwrap();
+        assert!(row.what.contains("block") && !row.what.contains("memory"), "{id}");
+    }
+}
+
 #[test]
 fn the_address_of_the_record_is_used_where_the_line_has_none() {
     let device = PciAddress::parse("0000:b1:00.0").unwrap();
