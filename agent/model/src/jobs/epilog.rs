@@ -104,6 +104,10 @@ impl Epilog {
         }
         line.uid = line.uid.or(report.uid);
         line.end = report.end;
+        if line.is_out_of_memory_by_slurm() {
+            // A count of 0 is from before the kill.
+            line.oom_kills = line.oom_kills.filter(|kills| *kills > 0.0);
+        }
         line.record = Some(report.record);
         if let Some(began) = self.began().filter(|_| line.readings == 0) {
             line.began = began;

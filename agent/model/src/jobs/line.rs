@@ -150,7 +150,15 @@ pub const RESULTS: [&str; 5] = [
     "unknown",
 ];
 
+/// Slurm's own signal for a job that ran out of memory (`SIG_OOM`, 253) as the epilog gets it: without the flag 0x80.
+const SIG_OOM: u8 = 253 & 0x7f;
+
 impl Line {
+    /// Whether Slurm reported that it ran out of memory, as for most of such jobs.
+    pub(super) fn is_out_of_memory_by_slurm(&self) -> bool {
+        self.end.is_some_and(|end| end.signal == SIG_OOM)
+    }
+
     /// Its result, one of [`RESULTS`].
     pub fn result(&self) -> &'static str {
         let [well, failed, killed, out_of_memory, unknown] = RESULTS;
@@ -161,6 +169,7 @@ impl Line {
                 exit_code: 0,
                 ..
             }) => well,
+            Some(_) if self.is_out_of_memory_by_slurm() => out_of_memory,
             // The killed process is unknown; a job that continued without it has completed.
             Some(_) if self.oom_kills.is_some_and(|n| n > 0.0) => out_of_memory,
             Some(End { signal: 0, .. }) => failed,
@@ -320,6 +329,13 @@ mod tests {
         assert_eq!(line(3, 0, 0.0).result(), "failed");
         assert_eq!(line(0, 15, 0.0).result(), "killed");
         assert_eq!(line(137, 0, 1.0).result(), "out_of_memory");
+        // The last reading is from before the kill, and cgroup v1 counts none for a job.
+        assert_eq!(line(0, 125, 0.0).result(), "out_of_memory");
+        let unread = Line {
+            oom_kills: None,
+            ..line(0, 125, 0.0)
+        };
+        assert_eq!(unread.result(), "out_of_memory");
     }
 
     #[test]

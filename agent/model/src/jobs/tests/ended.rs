@@ -224,3 +224,20 @@ fn a_number_of_two_jobs_is_neither_summed_nor_closed_nor_begun() {
     assert_eq!(line.gpu_energy_joules, Some(150.0));
     assert_eq!(line.node["rdma_transmit_bytes"], 550.0);
 }
+
+/// The batch script dies with its program, and Slurm removes the cgroup before the next reading.
+#[test]
+fn a_count_of_oom_kills_from_before_the_one_that_slurm_reports_is_not_kept() {
+    let of = |signal: u8, oom_kills: f64| {
+        let line = Line {
+            oom_kills: Some(oom_kills),
+            ..Line::default()
+        };
+        let epilog = super::super::epilog::Epilog::new(report(7, None, signal, START), START);
+        let line = epilog.complete(line, START);
+        (line.result(), line.oom_kills)
+    };
+    assert_eq!(of(125, 0.0), ("out_of_memory", None));
+    assert_eq!(of(125, 2.0), ("out_of_memory", Some(2.0)));
+    assert_eq!(of(15, 0.0), ("killed", Some(0.0)));
+}
