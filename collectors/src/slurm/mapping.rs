@@ -134,9 +134,11 @@ impl Mappings {
         let mut numbers = Vec::new();
         let mut uuids = Vec::new();
         for file in files {
-            let is_uuid = ["GPU-", "MIG-"].iter().any(|kind| file.starts_with(kind));
+            let is_instance = file.starts_with("MIG-");
             match (mapping.names, super::grants::positions(file).as_deref()) {
-                (MappingKey::Uuid, _) if is_uuid => uuids.push(file.clone()),
+                (MappingKey::Uuid, _) if is_instance || file.starts_with("GPU-") => uuids.push(file.clone()),
+                // jobstats numbers GPUs, and names instances by UUID.
+                (MappingKey::Position | MappingKey::Minor, _) if is_instance => uuids.push(file.clone()),
                 (MappingKey::Position | MappingKey::Minor, Some([number])) => numbers.push(*number),
                 _ => {
                     let what = format!("{}/{file}", mapping.dir.trim_end_matches('/'));
@@ -146,16 +148,15 @@ impl Mappings {
                 }
             }
         }
-        match mapping.names {
-            MappingKey::Uuid => Some(uuids),
-            MappingKey::Minor => Some(
-                numbers
-                    .iter()
-                    .map(|minor| device_files::NVIDIA.name(minor))
-                    .collect(),
-            ),
-            MappingKey::Position => devices(&numbers),
-        }
+        let mut gpus = match mapping.names {
+            MappingKey::Position if !numbers.is_empty() => devices(&numbers)?,
+            _ => numbers
+                .iter()
+                .map(|minor| device_files::NVIDIA.name(minor))
+                .collect(),
+        };
+        gpus.extend(uuids);
+        Some(gpus)
     }
 
     fn tell(&mut self, error: &Error) {
@@ -251,6 +252,20 @@ mod tests {
             Some("GPU-1a MIG-2b")
         );
         assert_eq!(found(MappingKey::Uuid, &files[2..], None), None);
+        // As jobstats names them on a node with both.
+        let files = [("MIG-2b", "7 1000"), ("0", "7 1000"), ("MIG-3c", "9 1000")];
+        assert_eq!(
+            found(MappingKey::Position, &files, Some(1000)).as_deref(),
+            Some("at 0 MIG-2b")
+        );
+        assert_eq!(
+            found(MappingKey::Minor, &files, Some(1000)).as_deref(),
+            Some("nvidia0 MIG-2b")
+        );
+        assert_eq!(
+            found(MappingKey::Position, &files[..1], Some(1000)).as_deref(),
+            Some("MIG-2b")
+        );
         assert_eq!(found(MappingKey::Uuid, &[], None), None);
     }
 
