@@ -32,7 +32,7 @@ pub(super) struct HookArgs {
     run_dir: Option<PathBuf>,
 }
 
-/// Limit of records of ended jobs that no daemon has read: at a page of memory each, 16 MiB.
+/// Limit of records of ended jobs that no daemon has read, and of those that no epilog removed: at a page of memory each, 16 MiB.
 const MOST: usize = 4096;
 
 /// A record this old has no epilog: the node lost power.
@@ -129,7 +129,7 @@ fn write(run: &Path, record: &JobRecord) -> Result<(), String> {
         let job = name.strip_suffix(".toml");
         job.is_some_and(|job| job.parse::<u32>().is_ok())
     };
-    files::remove_old(&folder, is_record, KEPT, REMOVED).map_err(|e| e.to_string())?;
+    files::remove_old(&folder, is_record, (KEPT, REMOVED), MOST).map_err(|e| e.to_string())?;
     Ok(())
 }
 

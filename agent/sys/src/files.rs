@@ -20,31 +20,34 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes files of a folder that were not written for `age` and whose name passes `is_one`: at most `most` of them,
-/// out of the first 100 * `most`. Returns the number removed.
+/// Removes files of a folder whose name passes `is_one`: at most `most` that were not written for `age`, and the oldest of more than
+/// `kept`. Returns the number removed.
 ///
 /// # Errors
 /// When the folder cannot be listed, or of unlink(2).
 pub fn remove_old(
     folder: &Path,
     is_one: impl Fn(&str) -> bool,
-    age: Duration,
-    most: usize,
+    (age, most): (Duration, usize),
+    kept: usize,
 ) -> io::Result<usize> {
     let now = SystemTime::now();
-    let mut removed = 0;
-    for entry in fs::read_dir(folder)?.take(most.saturating_mul(100)) {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
         let entry = entry?;
         // A file that another process removes meanwhile is gone anyway.
-        let written = entry.metadata().and_then(|m| m.modified());
-        let is_old = written.is_ok_and(|at| now.duration_since(at).is_ok_and(|since| since > age));
-        if is_old && entry.file_name().to_str().is_some_and(&is_one) {
-            remove(&entry.path())?;
-            removed += 1;
+        if entry.file_name().to_str().is_some_and(&is_one)
+            && let Ok(written) = entry.metadata().and_then(|m| m.modified())
+        {
+            files.push((written, entry.path()));
         }
-        if removed >= most {
-            break;
-        }
+    }
+    files.sort_unstable();
+    let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|since| since > age);
+    let old = files.iter().take(most).take_while(|(at, _)| is_old(at)).count();
+    let removed = old.max(files.len().saturating_sub(kept));
+    for (_, path) in files.iter().take(removed) {
+        remove(path)?;
     }
     Ok(removed)
 }

@@ -93,6 +93,29 @@ fn records_that_were_left_long_ago_are_removed_a_few_at_a_time() {
     assert_eq!(left, ["200.toml", "7.toml", "notes.toml"]);
 }
 
+/// A site may have the line of the prolog alone.
+#[test]
+fn records_that_no_epilog_removes_are_bounded_and_the_latest_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = dir.path().join("jobs");
+    let record = prologs();
+    write(dir.path(), &record).unwrap();
+    let now = SystemTime::now();
+    for job in 100..100 + MOST as u64 + 900 {
+        let file = fs::File::create(jobs.join(format!("{job}.toml"))).unwrap();
+        file.set_modified(now - Duration::from_secs(job)).unwrap();
+    }
+    fs::write(jobs.join("notes.toml"), "").unwrap();
+    write(dir.path(), &record).unwrap();
+    let left = collectors::sys::root::list(&jobs).unwrap().unwrap();
+    assert_eq!(left.len(), MOST + 1);
+    let has = |name: &str| jobs.join(name).exists();
+    assert_eq!(
+        ["7.toml", "100.toml", "4194.toml", "4195.toml", "notes.toml"].map(has),
+        [true, true, true, false, true]
+    );
+}
+
 /// The run directory belongs to the daemon too, and a hook runs as root.
 #[test]
 fn nothing_is_written_through_a_folder_that_others_made() {
