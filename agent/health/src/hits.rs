@@ -208,8 +208,6 @@ pub(super) struct Suspicion<'a> {
     pub by_users: bool,
 }
 
-/// Submissions that are enough, each with other GPUs that stayed healthy: they may run one program.
-const OF_ONE_USER: usize = 3;
 /// Users whose jobs failed that are enough if one job used another GPU for comparison;
 const USERS: usize = 2;
 /// and if none did. Jobs with one GPU often all run on the first, and so do all failing programs.
@@ -247,7 +245,6 @@ pub(super) fn suspicion<'a>(
         .collect();
     let beside = |v: &Victim| v.gpus.iter().any(|(label, part)| label != gpu && part.used);
     let compared: Vec<&Victim> = runs.iter().copied().filter(|v| beside(v)).collect();
-    let submissions: BTreeSet<&str> = compared.iter().map(|v| v.submission.as_str()).collect();
     let again = |v: &&Victim| {
         let part = v.gpus.get(gpu).into_iter();
         let mut codes = part
@@ -256,7 +253,8 @@ pub(super) fn suspicion<'a>(
         let comes_again = codes.any(|(_, times)| times.occasions.len() >= OCCASIONS);
         comes_again || compared.iter().filter(|other| other.run.job == v.run.job).count() >= RUNS
     };
-    let by_comparison = submissions.len() >= OF_ONE_USER || compared.iter().any(again);
+    // Several jobs of one user do not suffice: they may run one program, and Slurm's prologs do not know the tasks of an array.
+    let by_comparison = compared.iter().any(again);
     let enough = if compared.is_empty() { USERS_ALONE } else { USERS };
     (by_comparison || users.len() >= enough).then_some(Suspicion {
         runs,

@@ -53,6 +53,13 @@ fn missing(id: &str, withheld: usize) -> String {
         0 => String::new(),
         n => format!(", or is one of {n} withheld jobs of other users (access.jobs)"),
     };
+    // `6_7` and `6+1`, as squeue prints them, and a SLUID have a JobId of their own.
+    if id.parse::<u64>().is_err() {
+        return format!(
+            "job {0}: expected a JobId, a number, as `scontrol show job {0}` prints it for tasks of arrays and parts of heterogeneous jobs",
+            screen::clean(id)
+        );
+    }
     format!(
         "job {} is not running here and not among the last jobs that ended{others}; older jobs are in jobs.jsonl of the state directory (default {})",
         screen::clean(id),

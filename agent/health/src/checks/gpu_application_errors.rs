@@ -22,7 +22,7 @@ use model::ownership::Timeline;
 pub static CHECK: Check = Check {
     id: "gpu-application-errors",
     subject: SubjectKind::Gpu,
-    fires_when: "Application Xids within 24 h on one GPU: jobs of 3 users, or of 2 users if one used another GPU too. Also, if another GPU was in use: 3 submissions, 2 runs of a job, or 3 occasions of one code, 60 s apart.",
+    fires_when: "Application Xids within 24 h on one GPU: jobs of 3 users, or of 2 users if one used another GPU too. Also, if another GPU was in use: 2 runs of a job, or 3 occasions of one code, 60 s apart.",
     lasting: "immediately",
     clears_when: "3 consecutive readings, at least 60 s, with fewer Xids in the last 24 h, or after a GPU reset or replacement, or a reboot.",
     ignored_when: "Users with application Xids on another GPU, runs with hardware Xids, and Xids that match no single run. Jobs of several users that implicate at least half of the GPUs.",

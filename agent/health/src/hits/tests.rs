@@ -89,34 +89,35 @@ fn without_another_gpu_in_use_it_takes_three_users() {
     assert_eq!(three.against("a"), ["7", "8", "9", "10"]);
 }
 
+/// Tasks of an array are jobs to a prolog, and the process on the first GPU of each may be the one that fails.
 #[test]
-fn three_jobs_of_one_user_do_where_their_other_gpus_were_well() {
-    fn run(node: Node, job: &str, gpus: &[&str], second: i64) -> Node {
-        node.hit((job, "ann", gpus), second, "a", 31, second.unsigned_abs())
+fn jobs_of_one_user_are_never_enough_whatever_else_they_used() {
+    for gpus in [&["a"] as &[&str], &["a", "b"]] {
+        let mut node = Node::default();
+        for n in 0..20_u64 {
+            let job = n.to_string();
+            node = node.hit((&job, "ann", gpus), 1000 * n.cast_signed(), "a", 31, 1000 * n);
+        }
+        assert_eq!(node.against("a"), NONE, "{gpus:?}");
+        let other = node.hit(("20", "bob", gpus), 20_000, "a", 31, 20_000);
+        assert_eq!(other.against("a").len(), if gpus.len() > 1 { 21 } else { 0 });
     }
-    let both: &[&str] = &["a", "b"];
-    let two = run(run(Node::default(), "7", both, 1000), "8", both, 2000);
-    assert_eq!(two.against("a"), NONE);
-    assert_eq!(run(two, "9", both, 3000).against("a"), ["7", "8", "9"]);
-    let alone: &[&str] = &["a"];
-    let tasks = (0..20).map(|n| (n.to_string(), 1000 * n));
-    let tasks = tasks.fold(Node::default(), |node, (job, at)| run(node, &job, alone, at));
-    assert_eq!(
-        tasks.against("a"),
-        NONE,
-        "one program, and nothing to compare with"
-    );
 }
 
 #[test]
-fn parts_of_one_submission_are_one() {
+fn parts_of_one_submission_have_one_author_where_users_are_hidden() {
+    let add = |node: &mut Node, job: &str, gpu: &str, second: u64| {
+        let mut part = tenant((job, "", &["a", "b"]), 0);
+        part.submission = "5".to_owned();
+        node.0.add(&part, gpu, &hit(31, second));
+    };
     let mut node = Node::default();
-    for n in 0..20_i64 {
-        let mut task = tenant((&n.to_string(), "ann", &["a", "b"]), 1000 * n);
-        task.submission = "5".to_owned();
-        node.0.add(&task, "a", &hit(31, 1000 * n.unsigned_abs()));
+    for second in [10, 600, 1200] {
+        add(&mut node, "5", "a", second);
     }
-    assert_eq!(node.against("a"), NONE);
+    assert_eq!(node.against("a"), ["5"]);
+    add(&mut node, "6", "b", 1300);
+    assert_eq!(node.against("a"), NONE, "a program that fails on another GPU too");
 }
 
 #[test]

@@ -160,6 +160,15 @@ fn one_job_is_shown_in_full_and_only_what_is_known_of_it() {
     assert!(find(&jobs, "70").is_none());
     assert!(missing("70", 0).contains("/var/lib/nodewarden"));
     assert!(missing("70", 3).contains("one of 3 withheld jobs of other users (access.jobs)"));
+    for id in ["6_7", "12+1", "sFR5M7XZ5Z3000"] {
+        let text = missing(id, 0);
+        assert!(
+            text.contains(&format!(
+                "expected a JobId, a number, as `scontrol show job {id}`"
+            )),
+            "{text}"
+        );
+    }
     let others = JobsView {
         withheld: 2,
         ..JobsView::default()
