@@ -81,8 +81,8 @@ pub(super) static RECIPES: &[Recipe] = &[
     },
     Recipe {
         question: "Which GPUs are allocated to a job and idle?",
-        expr: "slurm_job_gpu_share_ratio and on (cluster, instance, gpu) avg_over_time(gpu_utilization_ratio[10m]) < 0.01",
-        answer: "One row for each job and GPU.",
+        expr: "slurm_job_gpu_share_ratio\n  and on (cluster, instance, gpu) avg_over_time(gpu_utilization_ratio[10m]) < 0.01\n  unless on (cluster, instance, jobid) time() - slurm_job_start_time_seconds < 600",
+        answer: "One row for each job and GPU, without jobs of less than 10 min: the GPU was idle before they began.",
     },
     Recipe {
         question: "Which ports went down within the last hour?",
