@@ -71,13 +71,22 @@ pub(super) struct JobState {
     hook: Option<JobRecord>,
     /// An unusable record was already logged.
     is_logged: bool,
+    /// It was read, and no slurmstepd was left then.
+    is_left: bool,
+    /// Another run of the job has begun in its folder, which needs a state and a subject of its own.
+    pub(super) is_replaced: bool,
 }
 
 impl JobDevice {
-    pub(super) fn new(folder: &Folder, state: &SharedJob) -> Self {
+    /// `run`: how many runs of the job were seen in this folder before.
+    pub(super) fn new(folder: &Folder, run: u32, state: &SharedJob) -> Self {
+        // A requeued job is another device with the old number.
+        let name = match run {
+            0 => format!("{}:{}", folder.name, folder.inode),
+            run => format!("{}:{}.{run}", folder.name, folder.inode),
+        };
         Self {
-            // A requeued job is another device with the old number.
-            subject: Subject::new(SubjectKind::Job, format!("{}:{}", folder.name, folder.inode)),
+            subject: Subject::new(SubjectKind::Job, name),
             path: folder.path.clone(),
             state: Arc::clone(state),
         }
@@ -98,6 +107,8 @@ impl JobState {
             began: None,
             hook: None,
             is_logged: false,
+            is_left: false,
+            is_replaced: false,
             owned: DeviceList::default(),
             granted: Grants::default(),
             parts: Parts::new(&common.sharing, &folder),
@@ -140,6 +151,19 @@ impl JobState {
         let record = self.hook.as_ref().filter(|record| self.is_about(record));
         let start = record.and_then(|record| record.start);
         start.is_some_and(|start| self.common.hooks.has_ended(id, start))
+    }
+
+    /// Whether another run of the job has begun in the folder of one that is over: Slurm uses a cgroup again that it could not
+    /// remove. The start of the prolog decides, if there is one: between two steps a job may have no slurmstepd.
+    fn is_another_run(&self, id: u32) -> bool {
+        if !self.is_left && !self.is_over(id) {
+            return false;
+        }
+        let record = self.common.hooks.of(id).ok().flatten();
+        match record.and_then(|record| record.start) {
+            Some(start) => self.hook.as_ref().and_then(|known| known.start) != Some(start),
+            None => self.is_left,
+        }
     }
 
     /// Reads the constant properties.
@@ -282,9 +306,16 @@ impl JobState {
             return Ok(());
         }
         if root::inode(&self.folder.path)? != Some(self.folder.inode) || !self.is_alive()? {
+            self.is_left |= self.id.is_some();
             self.parts.release();
             return Ok(());
         }
+        if self.id.is_some_and(|id| self.is_another_run(id)) {
+            self.is_replaced = true;
+            self.parts.release();
+            return Ok(());
+        }
+        self.is_left = false;
         self.find_out();
         // A SLUID whose daemons have just started: its number comes with the next reading.
         let Some(id) = self.id else { return Ok(()) };

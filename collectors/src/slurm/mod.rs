@@ -92,8 +92,8 @@ fn open(env: &Env, settings: &Settings) -> Result<Option<Source>, Error> {
 struct JobDevices {
     tree: Tree,
     common: Arc<JobContext>,
-    /// The state of each job.
-    known: Option<BTreeMap<Folder, SharedJob>>,
+    /// The state of each job, and how many of its runs were seen before in its folder.
+    known: Option<BTreeMap<Folder, (u32, SharedJob)>>,
 }
 
 impl JobDevices {
@@ -126,11 +126,17 @@ impl Devices for JobDevices {
                 let state = JobState::new(&self.common, folder.clone(), self.tree.mount());
                 Arc::new(Mutex::new(state))
             };
-            let state = known.remove(&folder).unwrap_or_else(new);
+            let state = match known.remove(&folder) {
+                Some((run, state)) if is_replaced(&state) => (run.saturating_add(1), new()),
+                Some(known) => known,
+                None => (0, new()),
+            };
             (folder, state)
         };
-        let jobs: BTreeMap<Folder, SharedJob> = folders.into_iter().map(state).collect();
-        let device = |(folder, state)| Box::new(JobDevice::new(folder, state)) as Box<dyn Device>;
+        let jobs: BTreeMap<Folder, (u32, SharedJob)> = folders.into_iter().map(state).collect();
+        let device = |(folder, (run, state)): (&Folder, &(u32, SharedJob))| {
+            Box::new(JobDevice::new(folder, *run, state)) as Box<dyn Device>
+        };
         let devices = jobs.iter().map(device).collect();
         self.known = Some(jobs);
         Ok(devices)
@@ -140,8 +146,15 @@ impl Devices for JobDevices {
         // If a folder cannot be listed now, its known content stays.
         let now = self.tree.jobs(Instant::now());
         let known = self.known.as_ref();
-        now.is_ok_and(|now| known.is_none_or(|known| !known.keys().eq(&now)))
+        let has_another =
+            |known: &BTreeMap<Folder, (u32, SharedJob)>| known.values().any(|(_, state)| is_replaced(state));
+        now.is_ok_and(|now| known.is_none_or(|known| !known.keys().eq(&now) || has_another(known)))
     }
+}
+
+/// Whether another run has begun in a job's folder. Does not wait for a reading that has not returned.
+fn is_replaced(state: &SharedJob) -> bool {
+    state.try_lock().is_ok_and(|state| state.is_replaced)
 }
 
 #[cfg(test)]

@@ -54,6 +54,58 @@ fn a_job_whose_epilog_has_run_is_over_whatever_is_left_of_it() {
     assert_eq!(infos(), 0);
 }
 
+/// Its inode is the same then. Also without hooks.
+#[test]
+fn a_run_in_the_cgroup_of_an_earlier_one_that_slurm_could_not_remove_is_another_job() {
+    for has_hook in [true, false] {
+        let node = Node::new();
+        let job = format!("{SCOPE}/job_7");
+        let procs = format!("{job}/step_extern/slurm/cgroup.procs");
+        let started = |pid: u32, ticks: u32| {
+            let stat = format!("{pid} (x) S {0}{ticks} {0}", "0 ".repeat(18));
+            node.write(&format!("proc/{pid}/stat"), &stat);
+        };
+        let file = "run/nodewarden/jobs/7.toml";
+        let prolog = |start: &str| node.write(file, &format!("job = 7\nstart = {start}\n"));
+        let start = |lines: &[String]| of(lines, "slurm_job_start_time_seconds").concat();
+        node.job(&job, 500);
+        started(500, 100);
+        if has_hook {
+            prolog("1795227133.5");
+        }
+        let mut devices = node.devices("");
+        let mut first = devices.scan().unwrap();
+        let before = start(&read(&mut first[0]));
+        assert!(!before.is_empty());
+        // Between two steps.
+        node.cgroup(&procs, "");
+        assert_eq!(read(&mut first[0]), [""; 0]);
+        if has_hook {
+            node.cgroup(&procs, "501\n");
+            started(501, 500);
+            assert_eq!(start(&read(&mut first[0])), before);
+            node.remove(file);
+            devices.common.hooks.end(7, 1_795_227_133.5);
+            assert_eq!(read(&mut first[0]), [""; 0], "its slurmstepd is still there");
+        }
+        assert!(!devices.changed());
+        node.cgroup(&procs, "502\n");
+        started(502, 900);
+        if has_hook {
+            prolog("1795228000.5");
+        }
+        assert_eq!(read(&mut first[0]), [""; 0], "it has no subject of its own yet");
+        assert!(devices.changed());
+        let mut second = devices.scan().unwrap();
+        assert_eq!(second.len(), 1);
+        assert_ne!(first[0].subject(), second[0].subject());
+        let after = start(&read(&mut second[0]));
+        assert!(!after.is_empty() && after != before, "{after}");
+        assert_eq!(read(&mut first[0]), [""; 0]);
+        assert!(!devices.changed());
+    }
+}
+
 /// From two clusters, or from before the numbers restarted.
 #[test]
 fn a_record_of_another_user_is_not_this_jobs() {
