@@ -83,6 +83,23 @@ fn one_reading_seen_in_two_snapshots_is_one() {
     assert_eq!(run(&again), [(20, true)]);
 }
 
+/// A reading of a device that then hangs stays the latest one, and no second one confirms it.
+#[test]
+fn a_bad_reading_that_no_other_follows_is_pending_for_15_minutes_at_most() {
+    let (mut streaks, bad) = (Streaks::default(), BTreeSet::new());
+    for (at, is_pending) in [(0, true), (300, true), (900, true), (1000, false)] {
+        let now = Duration::from_secs(at);
+        streaks.begin(None);
+        assert!(
+            streaks
+                .take(&mut bad.clone(), "gpu-missing", &judged("k", Bad, 0))
+                .is_none()
+        );
+        streaks.end("gpu-missing", now);
+        assert_eq!(streaks.pending(&bad, now).next().is_some(), is_pending, "{at}");
+    }
+}
+
 #[test]
 fn what_a_check_does_not_mention_could_not_be_seen() {
     let (mut streaks, mut bad) = (Streaks::default(), BTreeSet::new());

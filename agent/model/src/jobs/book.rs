@@ -273,7 +273,7 @@ impl Book {
             if known.subject.is_empty() {
                 was_gone
             } else {
-                known.subject != subject
+                !known.is_of(subject)
             }
         };
         let earlier = if self.running.get(job).is_some_and(is_another) {

@@ -184,8 +184,7 @@ impl Ended {
     /// Takes a run back that seemed to be over: a reading of this subject came back, which was made at that time.
     pub(super) fn take_back(&mut self, job: &str, subject: &str, read: f64) -> Option<Running> {
         self.take_back_if(job, |run| {
-            (run.subject.is_empty() || run.subject == subject)
-                && run.gone.is_none_or(|gone| read <= gone + AFTER)
+            (run.subject.is_empty() || run.is_of(subject)) && run.gone.is_none_or(|gone| read <= gone + AFTER)
         })
     }
 

@@ -67,7 +67,9 @@ impl Running {
             let folder = subject.rsplit_once(':').map(|(folder, _)| folder);
             return folder.is_some_and(|folder| folder == self.folder);
         }
-        self.subject == subject
+        // A worker that was started again counts the runs in a cgroup from 0.
+        let run = self.subject.strip_prefix(subject);
+        run.is_some_and(|run| run.is_empty() || run.starts_with('.'))
     }
 
     /// Takes its user, account and similar labels.

@@ -246,3 +246,16 @@ fn a_job_that_is_requeued_has_a_line_for_each_run() {
     assert_eq!((lines.len(), lines[0].gpus[0].gpu.as_str()), (1, "GPU-1"));
     assert_eq!(take(&mut book, &node, START + 12.0)[0].gpus[0].gpu, "GPU-0");
 }
+
+/// A worker that was started again counts the runs in a cgroup from 0.
+#[test]
+fn a_second_run_in_a_cgroup_goes_on_over_a_restart_of_the_worker() {
+    let (mut book, mut node) = (Book::default(), Node::new());
+    node.life = "500.1";
+    take(&mut book, &node.with("7", &["nvidia0"]), START);
+    (node.life, node.is_new) = ("500", true);
+    assert_eq!(take(&mut book, &node.with("7", &["nvidia0"]), START + 5.0), []);
+    node.is_new = false;
+    assert_eq!(take(&mut book, &node.with("7", &["nvidia0"]), START + 10.0), []);
+    assert_eq!(take(&mut book, &Node::new(), START + 15.0)[0].readings, 2);
+}
