@@ -121,8 +121,10 @@ fn a_job_that_has_ended_shares_nothing_any_more() {
     node.cgroup(&format!("{SCOPE}/job_8/cgroup.events"), "populated 0\n");
     parts(&mut jobs);
     assert_eq!(parts(&mut jobs), [""; 0]);
-    // Its folder is gone, and nothing reads it any more.
+    // Another run of it in the same folder, which is then gone, and nothing reads it any more.
     node.cgroup(&format!("{SCOPE}/job_8/cgroup.events"), "populated 1\n");
+    assert_eq!(parts(&mut jobs), [""; 0]);
+    jobs = devices.scan().unwrap();
     until(2, &mut jobs);
     node.remove(&format!("sys/fs/cgroup/{SCOPE}/job_8"));
     let mut left = devices.scan().unwrap();
