@@ -169,6 +169,8 @@ fn a_name_picks_by_id_subject_or_their_beginning() {
     (closed.id, closed.closed, closed.subject_name) = ("zyxwvuts".to_owned(), Some(NOW), "GPU-2".to_owned());
     closed.subject = "gpu GPU-2".to_owned();
     status.view.incidents.push(closed);
+    status.view.incidents[0].check = "gpu-down".to_owned();
+    status.view.incidents[0].findings[0].check = "xid".to_owned();
     let ids = |name: Option<&str>, all| {
         select(&status, name, all).map(|found| {
             found
@@ -192,8 +194,6 @@ fn a_name_picks_by_id_subject_or_their_beginning() {
     ] {
         assert_eq!(ids(name, all).as_deref(), Ok(found), "{name:?}");
     }
-    status.view.incidents[0].check = "gpu-down".to_owned();
-    status.view.incidents[0].findings[0].check = "xid".to_owned();
     for check in ["gpu-down", "xid"] {
         assert_eq!(ids(Some(check), false).as_deref(), Ok("abcdefgh"), "{check}");
     }
