@@ -233,7 +233,7 @@ fn a_count_of_oom_kills_from_before_the_one_that_slurm_reports_is_not_kept() {
             oom_kills: Some(oom_kills),
             ..Line::default()
         };
-        let epilog = super::super::epilog::Epilog::new(report(7, None, signal, START), START);
+        let epilog = epilog::Epilog::new(report(7, None, signal, START), START);
         let line = epilog.complete(line, START);
         (line.result(), line.oom_kills)
     };
