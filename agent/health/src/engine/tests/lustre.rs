@@ -123,7 +123,7 @@ fn a_client_that_a_server_refuses_is_found_until_it_is_connected_again() {
     let denied = "a Lustre server refused this client";
     assert_eq!(sim.incidents(), [format!("{denied} open")]);
     sim.event(line("lustre-restored", "scratch-OST0001"));
-    sim.pass(60);
+    sim.pass(150);
     assert_eq!(sim.incidents(), [format!("{denied} cleared")]);
 }
 
