@@ -96,7 +96,7 @@ impl Page {
 }
 
 /// Reads a page of nodewarden's own encoder. Beyond [`check`]: a help is a sentence before its type, only counters end in `_total`,
-/// and no sample has a time.
+/// no sample has a time, and braces have no more than its labels.
 pub fn read_page(body: &str) -> Result<Page> {
     let mut samples = check(body)?.into_iter();
     let mut page = Page::default();
@@ -122,8 +122,14 @@ pub fn read_page(body: &str) -> Result<Page> {
                 !line.is_empty() && !line.starts_with('#'),
                 "not a sample: {line:?}"
             );
-            let (sample, (_, value)) = samples.next().zip(line.rsplit_once(' ')).context("no sample")?;
+            let (sample, (head, value)) = samples.next().zip(line.rsplit_once(' ')).context("no sample")?;
             ensure!(sample.timestamp.is_none(), "a time: {line}");
+            // The format allows both.
+            let is_short = !head.ends_with("{}") && !head.ends_with(",}");
+            ensure!(
+                is_short,
+                "braces without a label, or a comma behind the last one: {line}"
+            );
             let family = page.order.last().and_then(|name| page.families.get_mut(name));
             let (_, samples) = family.context("no family")?;
             samples.push((sample.labels, value.to_owned()));
@@ -217,7 +223,6 @@ pub(crate) fn parse(line: &str) -> Result<Sample> {
     ensure!(is_name(name, true), "bad name {name:?}");
     let mut labels = BTreeMap::new();
     if let Some(inner) = rest.strip_prefix('{') {
-        ensure!(!inner.starts_with('}'), "braces without a label");
         rest = inner;
         loop {
             if let Some(after) = rest.strip_prefix('}') {
@@ -234,7 +239,6 @@ pub(crate) fn parse(line: &str) -> Result<Sample> {
             );
             rest = &after[end + 1..];
             if let Some(after) = rest.strip_prefix(',') {
-                ensure!(!after.starts_with('}'), "comma behind the last label");
                 rest = after;
             } else {
                 ensure!(rest.starts_with('}'), "no comma between labels");
@@ -395,6 +399,8 @@ mod tests {
             ("# HELP a A.\n# TYPE a gauge\n\na 1\n", "not a sample"),
             ("# HELP a A.\n# TYPE a gauge\na 1 2\n", "a time"),
             ("# HELP a A.\n# TYPE a gauge\na 1\na 1\n", "twice"),
+            ("# HELP a A.\n# TYPE a gauge\na{} 1\n", "braces"),
+            ("# HELP a A.\n# TYPE a gauge\na{b=\"1\",} 1\n", "braces"),
         ] {
             let error = format!("{:#}", read_page(body).unwrap_err());
             assert!(error.contains(expected), "{body:?}: {error}");
