@@ -164,7 +164,7 @@ fn a_pod_has_the_rights_and_limits_of_the_unit() {
 #[test]
 fn a_pod_has_the_folders_of_the_program_and_none_else_to_write() {
     let state = path_of("SYSTEM_STATE", "agent/src/cli/dirs.rs");
-    let run = path_of("SYSTEM_RUN", "agent/src/cli/dirs.rs");
+    let run = path_of("SYSTEM_RUN", "agent/src/runner/mod.rs");
     let config = path_of("DEFAULT_FILE", "agent/src/config/source.rs");
     let drop_ins = config.replace("nodewarden.toml", "conf.d");
     assert_eq!(setting("RequiresMountsFor").concat(), state);
