@@ -76,9 +76,15 @@ impl PciLink {
             &PCI_DEVICE_INFO,
             &[pci, serves, driver, parent.as_deref().unwrap_or_default()],
         );
-        out.maybe_u64(&PCI_LINK_SPEED, &[pci], now.speed);
-        out.maybe_u64(&PCI_LINK_SPEED_MAX, &[pci], max.speed);
-        out.maybe_u64(&PCI_LINK_WIDTH, &[pci], now.width);
+        let mut width = now.width;
+        if serves == SWITCH {
+            // Only lanes are judged, and an idle link may turn some off from generation 6 on (L0p).
+            width = width.filter(|_| now.speed.is_none_or(|speed| speed < 64_000_000_000));
+        } else {
+            out.maybe_u64(&PCI_LINK_SPEED, &[pci], now.speed);
+            out.maybe_u64(&PCI_LINK_SPEED_MAX, &[pci], max.speed);
+        }
+        out.maybe_u64(&PCI_LINK_WIDTH, &[pci], width);
         out.maybe_u64(&PCI_LINK_WIDTH_MAX, &[pci], max.width);
     }
 }

@@ -274,7 +274,7 @@ pub static PCI_LINK_SPEED: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::TransfersPerSecond,
     labels: &["pci"],
-    help: "Current PCIe link speed per lane in transfers per second, read at most every 10 seconds; idle GPUs and switches lower it.",
+    help: "Current PCIe link speed per lane in transfers per second, read at most every 10 seconds; idle GPUs lower it, and switches are omitted.",
     tier: Tier::Core,
     source: "/sys/bus/pci/devices/*/current_link_speed",
     aliases: &[],
