@@ -67,6 +67,13 @@ fn of_more_records_than_fit_the_oldest_are_dropped_and_the_hook_says_so() {
     assert_eq!(fs::metadata(ended.join(DROPPED)).unwrap().len(), 1);
 }
 
+/// An empty file of this age, in seconds.
+fn put_aged(path: &Path, age: u64) {
+    let file = fs::File::create(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(age))
+        .unwrap();
+}
+
 /// No epilog runs if the node is switched off.
 #[test]
 fn records_that_were_left_long_ago_are_removed_a_few_at_a_time() {
@@ -74,11 +81,7 @@ fn records_that_were_left_long_ago_are_removed_a_few_at_a_time() {
     let jobs = dir.path().join("jobs");
     let record = prologs();
     write(dir.path(), &record).unwrap();
-    let put = |name: &str, days: u64| {
-        let file = fs::File::create(jobs.join(name)).unwrap();
-        let at = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
-        file.set_modified(at).unwrap();
-    };
+    let put = |name: &str, days: u64| put_aged(&jobs.join(name), days * 24 * 3600);
     for job in 100..110 {
         put(&format!("{job}.toml"), 31);
     }
@@ -100,10 +103,9 @@ fn records_that_no_epilog_removes_are_bounded_and_the_latest_stay() {
     let jobs = dir.path().join("jobs");
     let record = prologs();
     write(dir.path(), &record).unwrap();
-    let now = SystemTime::now();
     for job in 100..100 + MOST as u64 + 900 {
-        let file = fs::File::create(jobs.join(format!("{job}.toml"))).unwrap();
-        file.set_modified(now - Duration::from_secs(job)).unwrap();
+        // Apart by more than it takes to make them.
+        put_aged(&jobs.join(format!("{job}.toml")), job * 60);
     }
     fs::write(jobs.join("notes.toml"), "").unwrap();
     write(dir.path(), &record).unwrap();
