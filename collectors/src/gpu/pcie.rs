@@ -11,6 +11,12 @@ const SPEEDS: [u64; 7] = [
     128_000_000_000,
 ];
 
+/// The first generation whose links may turn lanes off while no transfer needs them (L0p), at full speed.
+pub const L0P_GENERATION: u32 = 6;
+
+/// The speed of such a link, in transfers per second.
+pub const L0P_SPEED: u64 = 64_000_000_000;
+
 /// The generation of a link of this speed, in transfers per second.
 pub fn generation(speed: u64) -> Option<u64> {
     let at = SPEEDS.iter().position(|s| *s == speed)?;
@@ -33,5 +39,6 @@ mod tests {
         ] {
             assert_eq!(generation(tenths * 100_000_000), expected, "{tenths}");
         }
+        assert_eq!(generation(L0P_SPEED), Some(u64::from(L0P_GENERATION)));
     }
 }

@@ -8,6 +8,7 @@ use super::metrics::{
     PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
 };
 use super::slow::Slow;
+use crate::gpu::pcie::L0P_SPEED;
 use crate::sys::root;
 use crate::{Block, PciAddress};
 
@@ -78,8 +79,8 @@ impl PciLink {
         );
         let mut width = now.width;
         if serves == SWITCH {
-            // Only lanes are judged, and an idle link may turn some off from generation 6 on (L0p).
-            width = width.filter(|_| now.speed.is_none_or(|speed| speed < 64_000_000_000));
+            // Only lanes are judged, and a reader without the speed cannot know that an idle link turned some off (L0p).
+            width = width.filter(|_| now.speed.is_none_or(|speed| speed < L0P_SPEED));
         } else {
             out.maybe_u64(&PCI_LINK_SPEED, &[pci], now.speed);
             out.maybe_u64(&PCI_LINK_SPEED_MAX, &[pci], max.speed);

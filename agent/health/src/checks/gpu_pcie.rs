@@ -67,8 +67,8 @@ fn is_full(judge: &Judge<'_>, gpu: &Gpu<'_>) -> Option<bool> {
     let newest = pcie::generation(on_bus(&PCI_LINK_SPEED_MAX)?)?;
     let (newest, width) = (whole(newest)?, whole(on_bus(&PCI_LINK_WIDTH_MAX)?)?);
     let (is_newest, is_wide) = (generation >= best.min(newest), lanes >= all.min(width));
-    // From generation 6 on, a link may turn lanes off while no transfer needs them (L0p).
-    (!is_newest || is_wide || generation < 6.0).then_some(is_newest && is_wide)
+    let may_idle = generation >= f64::from(pcie::L0P_GENERATION);
+    (!is_newest || is_wide || !may_idle).then_some(is_newest && is_wide)
 }
 
 /// A generation or a number of lanes, as drivers' values are.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use collectors::gpu::pcie::L0P_SPEED;
 use collectors::host::metrics::{
     PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
 };
-use collectors::{Metric, PciAddress, Subject, SubjectKind};
+use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
 
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
@@ -40,9 +41,6 @@ static PACE: Pace = Pace {
 
 /// The most lanes of a link. A function without power reads as more.
 const MAX_WIDTH: f64 = 32.0;
-
-/// The speed of generation 6, less 1 %. Such a link may turn lanes off while it is idle (L0p), at full speed.
-const WITH_L0P: f64 = 63.36e9;
 
 /// The lowest speed of a link, 2.5 GT/s, and 1 % more.
 const LOWEST: f64 = 2.525e9;
@@ -84,7 +82,8 @@ impl Function<'_> {
 
     fn has_all_lanes(&self) -> Option<bool> {
         let is_full = is_full(lanes(self.width.as_ref()), lanes(self.width_max.as_ref()))?;
-        let may_idle = value(self.speed.as_ref()).is_some_and(|speed| speed >= WITH_L0P);
+        let may_idle =
+            matches!(self.speed.as_ref().map(|s| s.value), Some(Value::U64(speed)) if speed >= L0P_SPEED);
         (is_full || !may_idle).then_some(is_full)
     }
 
