@@ -201,6 +201,16 @@ fn a_gpu_that_the_driver_refuses_has_no_series_of_the_last_xid() {
 
 /// The driver calls the registration completed; its return code is NVML_ERROR_TIMEOUT.
 #[test]
+fn the_host_has_the_label_of_older_and_newer_releases() {
+    let labels = collectors::gpu::metrics::DCGM_LABELS.labels.iter();
+    let names: Vec<&str> = labels
+        .filter(|(_, of)| *of == "hostname")
+        .map(|(name, _)| *name)
+        .collect();
+    assert_eq!(names, ["Hostname", "hostname"]);
+}
+
+#[test]
 fn a_failed_fabric_registration_is_a_failure_in_dcgms_codes() {
     let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100");
     let text = scenario(&case);

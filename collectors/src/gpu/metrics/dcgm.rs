@@ -19,7 +19,9 @@ pub static DCGM_LABELS: Join = Join {
         ("modelName", "name"),
         ("GPU_I_PROFILE", "profile"),
         ("GPU_I_ID", "instance_id"),
+        // dcgm-exporter up to 4.8.2, and since 4.8.3.
         ("Hostname", "hostname"),
+        ("hostname", "hostname"),
         ("DCGM_FI_DRIVER_VERSION", "driver"),
     ],
 };
