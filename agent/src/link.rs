@@ -82,8 +82,8 @@ pub struct Init {
     pub run_dir: PathBuf,
     /// Directory of records. `None`: it is not ours, or its disk hangs. It must not be touched.
     pub state_dir: Option<PathBuf>,
-    /// An earlier daemon of this parent was up: an address in use is retried, not an error.
-    pub restarted: bool,
+    /// An address in use is retried, not an error: an earlier daemon of this parent was up, or a service manager started it.
+    pub waits_to_listen: bool,
     /// Whether the parent's system calls are filtered.
     pub parent_seccomp: Option<bool>,
     /// Number of [`ToDaemon::Socket`] that follow.

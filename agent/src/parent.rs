@@ -326,7 +326,7 @@ impl Parent {
             env: self.setup.env.clone(),
             run_dir: self.setup.run_dir.clone(),
             state_dir: self.state.path.clone(),
-            restarted: self.was_ready,
+            waits_to_listen: self.was_ready || self.service.is_managed(),
             parent_seccomp: sandbox::own().seccomp,
             sockets: u16::try_from(self.service.sockets.len()).unwrap_or(u16::MAX),
             heartbeat: self.service.heartbeat,

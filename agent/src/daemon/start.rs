@@ -157,8 +157,8 @@ fn files(init: &Init) -> FileAccess {
     files
 }
 
-/// Starts to serve. An address in use ends the first start of a daemon; a restarted one, whose node has no other watch,
-/// goes on without and waits for it, as everybody does for an address that no interface has yet.
+/// Starts to serve. An address in use ends a start in a terminal. A service or a restarted daemon, whose node has no other
+/// watch, goes on without and waits for it, since any user may hold the port; and all do for an address of no interface.
 ///
 /// The manager's sockets are served in any case; of `listen` what they do not serve already.
 fn serve(
@@ -170,7 +170,7 @@ fn serve(
     let control = http::bind_control(&init.run_dir)?;
     let plan = ListenPlan::new(&init.loaded.config.listen).with_scheme(scheme);
     let mut plan = plan.beside(&sockets);
-    sockets.extend(plan.first(!init.restarted)?);
+    sockets.extend(plan.first(!init.waits_to_listen)?);
     let server = http::spawn(mailbox.clone(), sockets, Some(control), gate)?;
     if plan.goes_on() {
         let doors = server.doors();

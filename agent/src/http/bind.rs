@@ -63,6 +63,17 @@ fn listen_on(address: &SocketAddr) -> nix::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
+/// Bytes that the kernel keeps of one connection's answers, and of its requests.
+const BUFFERS: [usize; 2] = [256 << 10, 64 << 10];
+
+/// Limits what a connection holds in the kernel, which is memory of the service: without it, one client that pipelines requests and reads
+/// slowly makes the buffers grow to net.ipv4.tcp_wmem, MiB for each connection. Accepted connections inherit it.
+pub(super) fn limit_buffers(listener: &TcpListener) {
+    let [answers, requests] = BUFFERS;
+    sys::ignore(setsockopt(listener, sockopt::SndBuf, &answers));
+    sys::ignore(setsockopt(listener, sockopt::RcvBuf, &requests));
+}
+
 /// Says where a listener listens. A port that the kernel chose is also written to standard output, for scripts that start
 /// the daemon.
 pub(super) fn announce(listener: &TcpListener, asked: SocketAddr, scheme: &str) {

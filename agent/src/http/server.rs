@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
 use tokio::time::timeout;
 
+use super::bind::limit_buffers;
 use super::connection::{ConnectionEnd, ConnectionPhase, Watch};
 use super::connection_table::{Client, ConnectionSlot};
 use super::linger::{FULL, Lingering, NOT_TLS, TOO_SLOW};
@@ -83,6 +84,7 @@ enum Door {
 impl Doors {
     /// Adds a listener.
     pub fn open(&self, listener: TcpListener) {
+        limit_buffers(&listener);
         sys::ignore(self.0.send(Door::Open(listener)));
     }
 

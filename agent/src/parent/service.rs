@@ -76,6 +76,11 @@ impl Service {
         }
     }
 
+    /// Whether a service manager started this process.
+    pub fn is_managed(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// The daemon listens and has its record. Only the first time is reported.
     pub fn ready(&mut self) {
         if !self.ready {

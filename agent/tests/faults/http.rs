@@ -35,6 +35,39 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
+/// Bytes that the kernel keeps for a client of this server that it has not taken (tcp_diag(7): tx_queue).
+fn unsent(server: SocketAddr, client: SocketAddr) -> Option<u64> {
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().find_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let is_it = fields.next()?.ends_with(&port(server)) && fields.next()?.ends_with(&port(client));
+        let (sent, _) = fields.nth(1)?.split_once(':')?;
+        is_it.then(|| u64::from_str_radix(sent, 16).ok()).flatten()
+    })
+}
+
+/// Their memory is the service's: without a limit it is MiB for each connection.
+#[test]
+fn answers_that_a_client_does_not_read_do_not_pile_up_in_the_kernel() {
+    let mut node = Node::new();
+    node.start();
+    let mut stream = connect(&node.address().unwrap());
+    let (client, server) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+    let many = b"GET /metrics?tier=debug HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2000);
+    stream.set_nonblocking(true).unwrap();
+    drop(stream.write(&many));
+    let mut queues = vec![];
+    node.until("the queue is full", |_| {
+        queues.push(unsent(server, client).unwrap());
+        // The daemon writes as fast as it can until then.
+        std::thread::sleep(Duration::from_millis(300));
+        matches!(queues[..], [.., a, b] if a > 0 && a == b)
+    });
+    let most = queues.iter().max().unwrap();
+    assert!(*most <= 1 << 20, "{queues:?}");
+}
+
 /// The places, those that linger, those that wait, and some that are just on their way from one to the other.
 const AT_MOST: usize = 64 + 64 + 96 + 32;
 

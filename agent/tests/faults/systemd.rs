@@ -207,6 +207,27 @@ fn a_passed_socket_outlives_the_daemon_and_only_the_daemon_answers_on_it() {
     }
 }
 
+/// Any user may take the port between two starts, and health checks must not end for it.
+#[test]
+fn a_service_whose_port_is_taken_judges_the_node_and_serves_when_the_port_is_free() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut node = Node::new();
+    let systemd = Systemd::of(&mut node);
+    node.arg(&["--listen", &address, "--listen", "127.0.0.1:0"]);
+    node.start();
+    systemd.wait_for("READY=1");
+    node.until("a verdict", |n| n.cli(&["check"]).0 == Some(0));
+    let stderr = node.daemon().stderr();
+    let waits = format!("listen: cannot listen on {address}: Address already in use");
+    assert!(stderr.contains(&waits) && stderr.contains("retrying"), "{stderr}");
+
+    drop(taken);
+    node.until("the port is served", |_| {
+        testkit::http::get(&address, "/metrics", &[], LONG).is_ok_and(|r| r.status == 200)
+    });
+}
+
 #[test]
 fn a_socket_of_another_kind_is_a_named_start_up_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
