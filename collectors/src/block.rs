@@ -243,6 +243,11 @@ impl Block {
         self.values.extend(layout.iter().map(|s| value(s.part)));
     }
 
+    /// Counts series as refused that a device leaves out to leave room for others of its collector. All that follow are refused.
+    pub(crate) fn refuse(&mut self, series: u64) {
+        self.refused += series;
+    }
+
     /// Adds a whole number.
     pub fn u64(&mut self, metric: &'static Metric, labels: &[&str], value: u64) {
         self.push(metric, labels, Value::U64(value));
@@ -296,7 +301,7 @@ impl Block {
     }
 
     /// Series of this reading that were refused because the collector reached [`MAX_SERIES`] or
-    /// [`MAX_LABEL_BYTES`].
+    /// [`MAX_LABEL_BYTES`], or would have.
     pub fn refused(&self) -> u64 {
         self.refused
     }

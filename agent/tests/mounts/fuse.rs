@@ -18,8 +18,16 @@ const FOUND: Duration = Duration::from_secs(720);
 fn list_mounts(node: &Node, mount: &FuseHang, binds: usize) {
     let point = mount.dir().display();
     let device = mount.mounted().connection();
+    // Only what this process sees at the same place is probed.
+    let own = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let fields: Vec<&str> = own
+        .lines()
+        .map(|l| l.split(' ').collect())
+        .rfind(|l: &Vec<&str>| l[4] == "/")
+        .unwrap();
+    let root = fields[2];
     let mut list = format!(
-        "22 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n70 22 0:{device} / {point} rw - nfs4 nas:/home rw,hard\n"
+        "22 1 {root} / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n70 22 0:{device} / {point} rw - nfs4 nas:/home rw,hard\n"
     );
     for n in 0..binds {
         let bind = 100 + n;

@@ -10,7 +10,7 @@ use super::metrics::{
 };
 use super::nfs::{self, NfsMount, Retransmissions};
 use super::table::{self, Filesystem};
-use crate::block::Value;
+use crate::block::{MAX_LABEL_BYTES, MAX_SERIES, Value};
 use crate::sys::root;
 use crate::{Block, Device, Env, Error, Subject, mountinfo};
 
@@ -22,27 +22,29 @@ const MOST_STATS: u64 = 16 << 20;
 const MOST_LISTED: usize = 256;
 const MOST_LABELS: usize = 256 << 10;
 
-/// The filesystems of the node, and how many are left out because of the limits.
+/// Series of an operation of an NFS mount, and those that probes need.
+const OPERATION: usize = 4;
+const PROBES: usize = 1000;
+
+/// The filesystems of the node, and how many are left out because of the limits. In another tree than the kernel's own, those that this
+/// process does not see are listed and never probed: the same path may be another filesystem here.
 ///
 /// # Errors
-/// When the list of this process cannot be read.
+/// When the list of this process cannot be read, or the tree has none.
 pub(super) fn read(env: &Env, excluded: &[String]) -> Result<(Vec<Filesystem>, u64), Error> {
-    let own = mountinfo::read(&env.path("/proc/self"))?;
+    let of_self = mountinfo::read(&env.path("/proc/self"))?;
     // With hidepid, process 1 is not there.
     let node = mountinfo::read(&env.path("/proc/1")).ok().flatten();
-    let own = match (own, env.is_live()) {
-        (Some(own), _) => own,
-        // A recording has only the node's list.
-        (None, false) => node.clone().unwrap_or_default(),
-        (None, true) => {
-            return Err(Error::parse(
-                "/proc/self/mountinfo",
-                "no such file",
-                "a list of mounts",
-            ));
-        }
+    // A recording has only the node's list.
+    let Some(node) = node.as_ref().or(of_self.as_ref()) else {
+        return Err(Error::NotRecorded("mountinfo"));
     };
-    let all = table::filesystems(node.as_ref().unwrap_or(&own), &own, excluded);
+    let own = if env.is_live() {
+        mountinfo::read("/proc/self".as_ref())?
+    } else {
+        of_self.clone()
+    };
+    let all = table::filesystems(node, own.as_ref().unwrap_or(node), excluded);
     Ok(within_limits(all))
 }
 
@@ -115,16 +117,20 @@ impl Device for List {
         // Of two mounts at one point the later one covers the other.
         let last: BTreeMap<(String, String), usize> = all.iter().map(name).zip(0..).collect();
         self.retransmissions.begin();
-        for (at, mount) in all.iter().enumerate() {
-            // Bind mounts of one filesystem repeat its counters.
-            let is_found = || {
-                found
-                    .iter()
-                    .any(|f| f.point == mount.point && f.source == mount.source)
-            };
-            if last.get(&name(mount)) == Some(&at) && is_found() {
-                show(mount, &mut self.retransmissions, out);
-            }
+        // Bind mounts of one filesystem repeat its counters.
+        let is_found = |mount: &NfsMount<'_>| {
+            let mut found = found.iter();
+            found.any(|f| f.point == mount.point && f.source == mount.source)
+        };
+        let shown = all.iter().enumerate();
+        let shown = shown.filter(|(at, mount)| last.get(&name(mount)) == Some(at) && is_found(mount));
+        let shown: Vec<&NfsMount<'_>> = shown.map(|(_, mount)| mount).collect();
+        for mount in &shown {
+            show(mount, &mut self.retransmissions, out);
+        }
+        let mut bytes = 0;
+        for mount in shown {
+            show_operations(mount, &mut self.retransmissions, &mut bytes, out);
         }
         Ok(())
     }
@@ -143,8 +149,23 @@ fn show(mount: &NfsMount<'_>, retransmissions: &mut Retransmissions, out: &mut B
     out.push(&NFS_EXECUTION, &labels, seconds(all.map(|c| c.request_ms)));
     out.maybe_u64(&NFS_READ_BYTES, &labels, mount.bytes.map(|b| b.0));
     out.maybe_u64(&NFS_WRITE_BYTES, &labels, mount.bytes.map(|b| b.1));
+}
+
+/// The counters of each operation, as long as they leave room for the series of probes: `bytes` are those of their labels so far.
+fn show_operations(
+    mount: &NfsMount<'_>,
+    retransmissions: &mut Retransmissions,
+    bytes: &mut usize,
+    out: &mut Block,
+) {
+    let name = table::name(&mount.point);
     for (operation, counts) in &mount.operations {
         let labels = [name.as_str(), *operation];
+        *bytes += OPERATION * (name.len() + operation.len());
+        if out.values().len() + OPERATION > MAX_SERIES - PROBES || *bytes > MAX_LABEL_BYTES / 2 {
+            out.refuse(OPERATION as u64);
+            continue;
+        }
         out.u64(&NFS_OPERATION_REQUESTS, &labels, counts.requests);
         let again = retransmissions.of(mount, operation, counts);
         out.u64(&NFS_OPERATION_RETRANSMISSIONS, &labels, again);

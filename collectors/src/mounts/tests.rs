@@ -8,7 +8,7 @@ use testkit::fuse_hang::FuseHang;
 use super::*;
 use crate::Block;
 use crate::block::{Part, Value};
-use crate::mounts::metrics::{INODES, OMITTED, PROBE_DURATION, READ_ONLY, SIZE};
+use crate::mounts::metrics::{INODES, NFS_REQUESTS as REQUESTS, OMITTED, PROBE_DURATION, READ_ONLY, SIZE};
 use crate::runner::Runner;
 
 /// A recorded node.
@@ -81,6 +81,28 @@ fn each_filesystem_is_a_device_beside_the_list() {
     let first = read(&mut devices[1]).unwrap();
     assert_eq!(value(&first, &SIZE, &["/m10"]), Some(Value::U64(1000)));
     assert_eq!(read(&mut devices[2]).unwrap_err().reason(), "not_recorded");
+}
+
+/// The tree of another machine: its `/` and `/tmp` exist here too, and are other filesystems.
+#[test]
+fn filesystems_of_another_tree_are_listed_and_not_probed() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env::with_sysroot(dir.path());
+    let folder = env.path("/proc/1");
+    fs::create_dir_all(&folder).unwrap();
+    let list = "1 0 4095:1 / / rw - ext4 /dev/sda1 rw\n2 1 4095:2 / /tmp rw - xfs /dev/sdb1 rw\n";
+    fs::write(folder.join("mountinfo"), list).unwrap();
+    let mut source = open(&env, &Settings::default()).unwrap().unwrap();
+    let mut devices = source.devices.scan().unwrap();
+    assert_eq!(devices.len(), 1, "the list alone");
+    let block = read(&mut devices[0]).unwrap();
+    assert_eq!(value(&block, &READ_ONLY, &["/tmp"]), Some(Value::U64(0)));
+    assert_eq!(value(&block, &OMITTED, &["hidden"]), Some(Value::U64(2)));
+    fs::remove_file(folder.join("mountinfo")).unwrap();
+    assert_eq!(
+        source.devices.scan().map(drop).unwrap_err().reason(),
+        "not_recorded"
+    );
 }
 
 #[test]
@@ -167,6 +189,31 @@ fn a_thousand_filesystems_of_a_user_leave_room_for_the_series_of_the_node() {
         assert_eq!(unlisted, Some(Value::U64(1001 - listed as u64)));
         assert_eq!(value(&list, &READ_ONLY, &["/m10"]), Some(Value::U64(0)));
     }
+}
+
+/// As of login nodes with an export for each home.
+#[test]
+fn operations_of_many_nfs_mounts_leave_room_for_probes() {
+    let points = 100..356;
+    let all: String = points.clone().map(|n| line(n, "rw")).collect();
+    let mut node = Node::new(&all);
+    node.write("/statfs/m100/figures", "1000 600 500 100 90");
+    let operations: String = (0..30).map(|n| format!("\tOP{n}: 1 1 0 1 1 1 1 1 0\n")).collect();
+    let stats: String = points
+        .map(|n| format!("device nas:/m{n} mounted on /m{n} with fstype nfs4 statvers=1.1\n{operations}"))
+        .collect();
+    node.write("/proc/self/mountstats", &stats);
+    let list = read(&mut node.scan()[0]).unwrap();
+    assert!(list.values().len() + MOST * 20 < crate::block::MAX_SERIES);
+    assert_eq!(
+        list.values().len() as u64 + list.refused(),
+        256 * (2 + 8 + 4 * 30) + 5
+    );
+    assert_eq!(
+        value(&list, &REQUESTS, &["/m355"]),
+        Some(Value::U64(30)),
+        "totals come first"
+    );
 }
 
 #[test]

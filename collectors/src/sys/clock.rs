@@ -20,12 +20,13 @@ pub(crate) struct Clock {
 /// In the root of a recording, instead of the call: its result and the maximum error in microseconds.
 const RECORDED: &str = "/clock_adjtime";
 
-/// Reads the clock. `Ok(None)`: the recording does not have it.
+/// Reads the clock. `Ok(None)`: the recording, or another tree than the kernel's own, does not have it.
 ///
 /// # Errors
 /// EPERM or ENOSYS from a filter of system calls, or a recording that cannot be read.
 pub(crate) fn read(env: &Env) -> Result<Option<Clock>, Error> {
-    if env.is_live() {
+    // The tree may be of another machine.
+    if env.is_live() && !env.is_tree() {
         return live().map(Some).map_err(|e| Error::io(RECORDED.as_ref(), e));
     }
     let path = env.path(RECORDED);
