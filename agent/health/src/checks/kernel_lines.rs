@@ -268,8 +268,10 @@ impl Watch for State {
             Ends::Answer => {
                 let since = Duration::from_millis(last.heard_ms.max(last.at_ms));
                 let name = &last.about.subject.name;
+                let client = Client::of(judge);
                 let is_back = mounts::answer(judge.snapshot, name, since)
-                    || Client::of(judge).is_connected(name, since);
+                    || (client.is_connected(name, since)
+                        && (last.about.row != DENIED || !client.has_deactivated(name)));
                 is_back.then_some(true)
             }
             Ends::Quiet(hours) => {
@@ -410,6 +412,8 @@ fn judged<'a>(
 const AMD: &str = "amdgpu-";
 /// The driver of a GPU logs it for each command that its firmware does not answer, until it resets the GPU.
 const REPEATED: &str = "amdgpu-node-firmware";
+/// The client may deactivate the target, which then counts as neither down nor connected.
+const DENIED: &str = "lustre-denied";
 /// Lines within this time are of one fault.
 const REPEATED_MS: u64 = 60 * 1000;
 /// A program causes it, such as a container with a library of its own.

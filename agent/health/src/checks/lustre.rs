@@ -108,6 +108,14 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Whether the filesystem of a target has one that is deactivated: no series names it.
+    pub(super) fn has_deactivated(&self, target: &str) -> bool {
+        let fs = target.rsplit_once('-').map_or("", |(fs, _)| fs);
+        self.all(&TARGETS_STATE).any(|s| {
+            s.label("fs") == Some(fs) && s.label("state") == Some("deactivated") && s.as_f64() != 0.0
+        })
+    }
+
     /// Whether a filesystem is no longer mounted: it is not listed and has no series, though the collector works.
     pub(super) fn is_unmounted(&self, fs: &str) -> bool {
         self.network.is_some() && !self.listed.contains(fs) && !self.filesystems.contains_key(fs)

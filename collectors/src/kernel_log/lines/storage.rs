@@ -92,7 +92,7 @@ pub(super) static ROWS: &[Row] = &[
         id: "lustre-denied",
         what: "a Lustre server refused this client",
         about: Server,
-        meaning: fault(Ends::Line),
+        meaning: fault(Ends::Answer),
         forms: &[lustre("<>: connection denied by ")],
         ..ROW
     },

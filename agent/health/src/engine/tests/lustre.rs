@@ -114,17 +114,26 @@ fn a_lost_connection_to_a_management_server_ends_by_itself() {
     assert_eq!(sim.incidents(), [format!("{lost} cleared")]);
 }
 
-/// The client deactivates the target, so that no reading shows it as unreachable or back.
+/// The client deactivates the target, whose name no series then has. The line of its return is limited over all targets, and a new mount
+/// logs none.
 #[test]
 fn a_client_that_a_server_refuses_is_found_until_it_is_connected_again() {
-    let mut sim = node(scratch(&[], 0));
-    sim.event(line("lustre-denied", "scratch-OST0001"));
-    sim.pass(24 * 3600);
-    let denied = "a Lustre server refused this client";
-    assert_eq!(sim.incidents(), [format!("{denied} open")]);
-    sim.event(line("lustre-restored", "scratch-OST0001"));
-    sim.pass(150);
-    assert_eq!(sim.incidents(), [format!("{denied} cleared")]);
+    for end in ["line", "active", "unmounted"] {
+        let mut refused = scratch(&[], 0);
+        refused.push((&TARGETS_STATE, vec!["scratch", "ost", "deactivated"], 1));
+        let mut sim = node(refused);
+        sim.event(line("lustre-denied", "scratch-OST0001"));
+        sim.pass(24 * 3600);
+        let denied = "a Lustre server refused this client";
+        assert_eq!(sim.incidents(), [format!("{denied} open")], "{end}");
+        match end {
+            "line" => sim.event(line("lustre-restored", "scratch-OST0001")),
+            "active" => show(&mut sim, scratch(&[], 0)),
+            _ => sim.host.lustre = vec![network(1)],
+        }
+        sim.pass(150);
+        assert_eq!(sim.incidents(), [format!("{denied} cleared")], "{end}");
+    }
 }
 
 #[test]
