@@ -99,7 +99,19 @@ fn bnxt(text: &str) -> Option<FirmwareFault> {
     } else if text.starts_with("QPLIB: ") && text.contains(": FW STALL Detected. ") {
         // bnxt_re prints under the name of the Ethernet driver.
         Some(FirmwareFault::Unresponsive)
-    } else if text.starts_with("Fatal firmware reset event") || text.starts_with("Firmware fatal reset event")
+    } else if text.starts_with("Firmware not responding, status: ") {
+        Some(FirmwareFault::Unresponsive)
+    } else if text.starts_with("Firmware reset aborted") {
+        // The interface is closed.
+        Some(FirmwareFault::Reset)
+    } else if [
+        "Fatal firmware reset event",
+        "Firmware fatal reset event",
+        // Its heartbeat stopped, or it reset itself.
+        "Detected firmware fatal condition, initiating reset",
+    ]
+    .iter()
+    .any(|words| text.starts_with(words))
     {
         Some(FirmwareFault::Fatal)
     } else {
@@ -220,6 +232,21 @@ mod tests {
                 "bnxt_en 0000:01:00.0 ens1np0: Error (timeout: 500015) msg {0x21 0x1234} len:0",
                 "0000:01:00.0",
                 FirmwareFault::CommandTimeout,
+            ),
+            (
+                "bnxt_en 0000:3d:00.0 ens11np0: Detected firmware fatal condition, initiating reset",
+                "0000:3d:00.0",
+                FirmwareFault::Fatal,
+            ),
+            (
+                "bnxt_en 0000:3d:00.0 ens11np0: Firmware not responding, status: 0x80008000",
+                "0000:3d:00.0",
+                FirmwareFault::Unresponsive,
+            ),
+            (
+                "bnxt_en 0000:3d:00.0 ens11np0: Firmware reset aborted, fw_reset_state: 3",
+                "0000:3d:00.0",
+                FirmwareFault::Reset,
             ),
             (
                 "bnxt_en 0000:01:00.0 (unnamed net_device) (uninitialized): Error (timeout: 10015) msg {0x0 0x0} len:0",

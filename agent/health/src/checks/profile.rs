@@ -40,7 +40,7 @@ pub static PORTS: Check = Check {
     id: "rdma-ports-missing",
     fires_when: "Fewer RDMA ports are up than `health.expect.rdma_ports`.",
     clears_when: "3 consecutive readings, at least 100 s, with as many ports up, or without the key.",
-    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. A port that is unreadable, disabled by an administrator, in another network namespace or assigned to a virtual machine counts as possibly up.",
+    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. A port that is unreadable, in another network namespace or assigned to a virtual machine counts as possibly up.",
     // A failed leaf switch takes one port of every node.
     scope: Scope::Shared,
     watch: || Looks::start(|judge, (): &mut ()| total(judge, &PORTS_UP)),
@@ -147,7 +147,7 @@ fn ports(judge: &Judge<'_>, want: &str) -> Option<Amount> {
     let rdma = &judge.site.settings.rdma;
     let about: Vec<&Port<'_>> = judge.ports.iter().filter(|p| rdma.is_about(&p.name)).collect();
     let is_up = |port: &&&Port<'_>| port.link() == Link::Up;
-    let is_open = |port: &&&Port<'_>| matches!(port.link(), Link::Unknown | Link::Disabled);
+    let is_open = |port: &&&Port<'_>| port.link() == Link::Unknown;
     let up = about.iter().filter(is_up).count();
     // Late and failed ports have no series.
     let silent = collector.devices.iter().filter(|device| {

@@ -17,10 +17,10 @@ use crate::reads::port::{Link, Port, number};
 pub static CHECK: Check = Check {
     id: "rdma-port-down",
     subject: SubjectKind::RdmaPort,
-    fires_when: "A port that was in use is not active, or its network interface or a member of its bond is down. In a group of fewer than 4 ports, or with most of them down, the finding never drains.",
+    fires_when: "A port that was in use is not active, or its network interface or a member of its bond is down. In a group of fewer than 4 ports, with most of them down, or for a disabled InfiniBand port, the finding never drains.",
     lasting: "8 consecutive readings, at least 240 s",
     clears_when: "3 consecutive readings, at least 600 s, with the port active.",
-    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Ports never in use, members of a bond that never had a link, and InfiniBand ports that an administrator disabled.",
+    ignored_when: "The first 600 s after boot and 60 s after the start of nodewarden. Ports never in use, and members of a bond that never had a link.",
     scope: Scope::Node,
     // A failed rail or leaf switch takes down one port of every node: each node would drain.
     may: May::CommentOrDrain,
@@ -44,9 +44,14 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
     let mut judged = Vec::new();
     let mut fabrics: BTreeMap<&Fabric, Vec<&Group<'_>>> = BTreeMap::new();
     for group in judge.groups {
-        for port in &group.ports {
-            judged.push(alone(group, port, settled));
-        }
+        judged.extend(
+            group
+                .ports
+                .iter()
+                .map(|port| alone(group, port, group.fault(), settled)),
+        );
+        let disabled = group.disabled.iter();
+        judged.extend(disabled.map(|port| alone(group, port, group.fault_of_disabled(), settled)));
         fabrics.entry(&group.fabric).or_default().push(group);
     }
     for (fabric, groups) in fabrics {
@@ -56,13 +61,12 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
 }
 
 /// One port.
-fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<'a> {
-    let fault = group.fault();
+fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, fault: Fault, settled: bool) -> Judged<'a> {
     let reading = match (port.full_link(), fault) {
         _ if !settled => Reading::Unknown,
         (Link::Up, _) => Reading::Good,
-        (Link::Down, Fault::Node | Fault::Untold) => Reading::Bad,
-        (Link::Down, Fault::Shared | Fault::Unknown) | (Link::Disabled | Link::Unknown, _) => {
+        (Link::Down | Link::Disabled, Fault::Node | Fault::Untold) => Reading::Bad,
+        (Link::Down | Link::Disabled, Fault::Shared | Fault::Unknown) | (Link::Unknown, _) => {
             Reading::Unknown
         }
     };
@@ -75,13 +79,18 @@ fn alone<'a>(group: &'a Group<'a>, port: &'a Port<'a>, settled: bool) -> Judged<
 fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
     let interface = port.one(&NETDEV_UP).filter(|s| number(Some(s)) == Some(0));
     let member = port.lost_member();
+    // An InfiniBand port without a cable or a module says so too, so it cannot be an administrator's act for sure.
+    let is_disabled = port.link() == Link::Disabled;
     let what = match (port.has_link(), interface) {
+        _ if is_disabled => "disabled or not connected",
         _ if port.is_reduced() => "LAG member down",
         (false, _) => "link down",
         (true, Some(_)) => "interface down",
         (true, None) => "not active",
     };
-    let whose = if fault == Fault::Node {
+    let whose = if is_disabled {
+        "an administrator may have disabled it, so it never drains"
+    } else if fault == Fault::Node {
         "fault of this node: cable, transceiver or adapter"
     } else {
         "too few ports to attribute the fault, so it never drains"
@@ -101,7 +110,7 @@ fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
         detail: format!("{what}{}", port.place()),
         remedy: Remedy::Inspect,
         drains: true,
-        comments_only: fault != Fault::Node,
+        comments_only: fault != Fault::Node || is_disabled,
         joins: Joins::Opens,
         evidence: lines.join("; "),
         ..Finding::of_condition(CHECK.id, port.subject())

@@ -50,7 +50,10 @@ static PACE: Pace = Pace {
 };
 
 /// Sources of interruptions.
-const SOURCES: [&str; 3] = ["link_downed", "carrier_down", "seen"];
+const SOURCES: [&str; 3] = ["link_downed", CARRIER, "seen"];
+/// A driver also takes the carrier down for new rings, channels or an MTU: where the interface counts what its link did, that counts.
+const CARRIER: &str = "carrier_down";
+const PHYSICAL: &str = "phy_link_down";
 /// Before the interface in the source of an interruption of a member of a bond, by its state.
 const MEMBER: &str = "member ";
 /// The same by its counter.
@@ -115,9 +118,11 @@ impl State {
         let mut fell: Vec<(Name, u64)> = Vec::new();
         let mut levels = BTreeMap::new();
         for port in judge.ports {
+            let physical = physical(port);
             let own = [
                 ("link_downed", port.link_downed.as_ref()),
-                ("carrier_down", port.carrier_down.as_ref()),
+                (CARRIER, port.carrier_down.as_ref()),
+                (PHYSICAL, physical),
             ];
             let own = own
                 .into_iter()
@@ -127,9 +132,13 @@ impl State {
                     let name = (port.id.clone(), source);
                     let count = self.counters.growth(name.clone(), value);
                     // Growth before the first reading has no time.
-                    if !self.watched.read(name.clone(), judge.read_at(sample)).is_zero() {
-                        fell.push((name, count));
-                    }
+                    let is_late = self.watched.read(name.clone(), judge.read_at(sample)).is_zero();
+                    let counts = match name.1.as_str() {
+                        CARRIER => physical.is_none().then_some(name),
+                        PHYSICAL => Some((name.0, CARRIER.to_owned())),
+                        _ => Some(name),
+                    };
+                    fell.extend(counts.filter(|_| !is_late).map(|name| (name, count)));
                 }
             }
             match port.full_link() {
@@ -153,6 +162,14 @@ impl State {
             }
         }
     }
+}
+
+/// What the interface of a port counts of its link. Members of a bond count for themselves.
+fn physical<'p, 'a>(port: &'p Port<'a>) -> Option<&'p Sample<'a>> {
+    port.all(&PHY_LINK_DOWN).find(|sample| {
+        let netdev = sample.label("netdev");
+        netdev.is_some_and(|netdev| port.with(&LAG_MEMBER_UP, "netdev", netdev).is_none())
+    })
 }
 
 /// The counters of the members of a port's bond, by their source.
@@ -245,7 +262,7 @@ impl Falls {
         // With a saturated or missing counter, the absence of interruptions is unproven.
         let blind = counts == Some(SATURATED)
             || (link > 0 && counts.is_none())
-            || (carrier > 0 && port.carrier_down.is_none())
+            || (carrier > 0 && port.carrier_down.is_none() && physical(port).is_none())
             || self
                 .counted_members
                 .iter()
@@ -286,7 +303,7 @@ fn finding(port: &Port<'_>, group: &Group<'_>, falls: &Falls) -> Finding {
         .filter_map(|(netdev, count)| counter(port.with(&PHY_LINK_DOWN, "netdev", netdev), *count));
     let lines: Vec<String> = [
         counter(port.link_downed.as_ref(), link),
-        counter(port.carrier_down.as_ref(), carrier),
+        counter(physical(port).or(port.carrier_down.as_ref()), carrier),
         of_state.map(|sample| evidence(sample, &by_state(seen))),
     ]
     .into_iter()

@@ -56,13 +56,15 @@ pub struct Group<'a> {
     rate: u64,
     /// The ports in the snapshot.
     pub(crate) ports: Vec<&'a Port<'a>>,
+    /// Those of them that are disabled, or without a cable: they are no peers.
+    pub(crate) disabled: Vec<&'a Port<'a>>,
     /// The number of ports, including absent ones.
     members: usize,
     /// The ids of the ports that are not in the snapshot.
     pub(crate) absent: Vec<String>,
 }
 
-/// The groups, including groups without a port in the snapshot. Ports that were never in use, are disabled or that the
+/// The groups, including groups without a port in the snapshot. Ports that were never in use or that the
 /// site excludes belong to no group.
 pub(crate) fn groups<'a>(ports: &'a [Port<'a>], known: &Known, rdma: &Rdma) -> Vec<Group<'a>> {
     let mut groups: BTreeMap<(Fabric, u64), Group<'a>> = BTreeMap::new();
@@ -80,6 +82,7 @@ pub(crate) fn groups<'a>(ports: &'a [Port<'a>], known: &Known, rdma: &Rdma) -> V
                 fabric,
                 rate,
                 ports: Vec::new(),
+                disabled: Vec::new(),
                 members: 0,
                 absent: Vec::new(),
             }));
@@ -107,7 +110,10 @@ pub(crate) fn groups<'a>(ports: &'a [Port<'a>], known: &Known, rdma: &Rdma) -> V
             (layer, driver),
             rate,
             &mut |group| match port.link() {
-                Link::Disabled => group.members = group.members.saturating_sub(1),
+                Link::Disabled => {
+                    group.members = group.members.saturating_sub(1);
+                    group.disabled.push(port);
+                }
                 Link::Up | Link::Down | Link::Unknown => group.ports.push(port),
             },
         );
@@ -144,6 +150,13 @@ impl Group<'_> {
     /// The attribution of its ports that are down.
     pub(crate) fn fault(&self) -> Fault {
         fault(self.members(), self.count(Link::Up), self.count(Link::Down))
+    }
+
+    /// The attribution of its ports that are disabled: as if they were down.
+    pub(crate) fn fault_of_disabled(&self) -> Fault {
+        let disabled = self.disabled.len();
+        let down = self.count(Link::Down) + disabled;
+        fault(self.members() + disabled, self.count(Link::Up), down)
     }
 
     /// Whether at least half of it is up, with absent ports counted as down.

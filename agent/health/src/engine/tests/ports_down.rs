@@ -238,10 +238,28 @@ fn a_port_that_was_never_in_use_is_no_finding() {
     assert_eq!(sim.slurm.drains, 1, "now it was");
 }
 
+/// An InfiniBand port without a cable or a module says "disabled" too.
 #[test]
-fn a_port_that_an_administrator_switched_off_is_no_finding() {
+fn a_disabled_port_that_was_in_use_is_found_and_never_drains() {
     let mut sim = node(8);
     (sim.host.ports[3].state, sim.host.ports[3].physical) = (Some(1), Some(3));
+    sim.pass(3600);
+    assert_eq!(
+        sim.incidents(),
+        ["disabled or not connected at 0000:13:00.0 open"]
+    );
+    assert_eq!((sim.slurm.drains, sim.slurm.comment.is_some()), (0, true));
+    sim.host.ports[3].up();
+    sim.pass(900);
+    assert_eq!(
+        sim.incidents(),
+        ["disabled or not connected at 0000:13:00.0 cleared"]
+    );
+    // All at once is no fault of each.
+    let mut sim = node(8);
+    for port in &mut sim.host.ports {
+        (port.state, port.physical) = (Some(1), Some(3));
+    }
     sim.pass(3600);
     assert!(sim.incidents().is_empty());
     // It is not a peer: three others are too few.

@@ -1,6 +1,6 @@
 //! Check `rdma-port-flapping`, and false alarms.
 
-use collectors::ethernet::metrics::LAG_MEMBER_UP;
+use collectors::ethernet::metrics::{LAG_MEMBER_UP, PHY_LINK_DOWN};
 
 use super::host::Port;
 use super::ports_down::node;
@@ -115,6 +115,28 @@ fn the_carrier_counts_where_there_is_no_link_downed() {
         sim.pass(600);
     }
     assert_eq!(sim.incidents(), [format!("{FLAPS} open")]);
+}
+
+/// As a tuning role or a CNI with XDP does: RDMA goes on.
+#[test]
+fn a_carrier_that_the_driver_takes_down_is_no_interruption_where_the_link_is_counted() {
+    for is_counted in [true, false] {
+        let mut sim = node(8);
+        for count in 0..=5 {
+            let port = &mut sim.host.ports[3];
+            (port.link_downed, port.carrier_down) = (None, Some(100 + count));
+            if is_counted {
+                port.add(&PHY_LINK_DOWN, &["eth0"], 0.0);
+            }
+            sim.pass(600);
+        }
+        assert_eq!(sim.incidents().is_empty(), is_counted);
+        for _ in 0..5 {
+            sim.host.ports[3].add(&PHY_LINK_DOWN, &["eth0"], 1.0);
+            sim.pass(600);
+        }
+        assert_eq!(sim.incidents(), [format!("{FLAPS} open")]);
+    }
 }
 
 #[test]

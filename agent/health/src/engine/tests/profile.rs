@@ -324,12 +324,10 @@ fn a_gpu_or_an_adapter_that_was_given_away_is_not_missing() {
     let mut sim = expecting();
     sim.host.driven.pop();
     sim.set_gpu(GPU2, "vfio-pci", None);
-    // In a virtual machine, in the namespace of a container, and off by an administrator's hand.
+    // In a virtual machine, and in the namespace of a container.
     sim.host.ports.remove(0);
     sim.host.networks[0] = (sim.host.networks[0].0.clone(), "vfio-pci", None);
     sim.host.ports.remove(0);
-    let last = sim.host.ports.len() - 1;
-    (sim.host.ports[last].state, sim.host.ports[last].physical) = (Some(1), Some(3));
     sim.pass(3600);
     assert!(open(&sim).is_empty(), "{:?}", open(&sim));
     // One more is really down.
@@ -337,7 +335,7 @@ fn a_gpu_or_an_adapter_that_was_given_away_is_not_missing() {
     sim.pass(150);
     assert_eq!(
         open(&sim),
-        ["rdma-ports-missing node: RDMA ports up: 4 found, 8 expected"]
+        ["rdma-ports-missing node: RDMA ports up: 5 found, 8 expected"]
     );
 }
 
@@ -352,6 +350,20 @@ fn ports_that_the_site_excludes_do_not_count() {
     assert_eq!(
         open(&sim),
         ["rdma-ports-missing node: RDMA ports up: 6 found, 7 expected"]
+    );
+}
+
+/// An InfiniBand port without a cable says so.
+#[test]
+fn a_disabled_port_is_not_up() {
+    let mut settings = config(Mode::Drain);
+    settings.expect.rdma_ports = Some(8);
+    let mut sim = node(settings);
+    (sim.host.ports[1].state, sim.host.ports[1].physical) = (Some(1), Some(3));
+    sim.pass(150);
+    assert_eq!(
+        open(&sim),
+        ["rdma-ports-missing node: RDMA ports up: 7 found, 8 expected"]
     );
 }
 
