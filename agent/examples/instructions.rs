@@ -225,6 +225,7 @@ fn view() -> View {
         would_drain: Vec::new(),
         drains: Vec::new(),
         undrains: 0,
+        dropped: 0,
         affinity: Vec::new(),
         overrides: 0,
         pause: None,

@@ -362,6 +362,7 @@ fn health(view: &View, snapshot: &Snapshot, w: &mut Writer<'_>) {
     w.family(&DRAINS, |f| per_check(&view.drains, of_site(), f));
     w.family(&UNDRAINS, |f| f.u64(&[], view.undrains));
     w.family(&OVERRIDES, |f| f.u64(&[], view.overrides));
+    w.family(&FINDINGS_DROPPED, |f| f.u64(&[], view.dropped));
 }
 
 /// A count for every check that may drain, so that the first one is seen as an increase.

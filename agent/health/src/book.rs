@@ -15,6 +15,8 @@ use model::scheduler::IncidentId;
 pub(super) const MAX_OPEN: usize = 256;
 /// Further ones, only for findings that drain: the others must not keep a broken node in service.
 pub(super) const MAX_DRAINING: usize = 64;
+/// The most of one check, of findings that do not drain: an outage of a filesystem with hundreds of servers must not take all places.
+pub(super) const MAX_OF_CHECK: usize = 64;
 /// The most closed incidents.
 const MAX_CLOSED: usize = 50;
 /// The most findings that wait for an incident that explains them.
@@ -60,7 +62,7 @@ pub(super) struct Silenced {
 pub(super) enum Taken {
     /// No stored change.
     Nothing,
-    /// Dropped because of [`MAX_OPEN`], and counted.
+    /// Dropped because of [`MAX_OPEN`] or [`MAX_OF_CHECK`], and counted.
     Dropped,
     /// Counts only.
     Counted,
@@ -90,7 +92,7 @@ pub(super) struct Book {
     pub origin: i64,
     /// Serial number of the next incident.
     pub serial: u64,
-    /// Findings dropped because of [`MAX_OPEN`].
+    /// Findings dropped because of [`MAX_OPEN`] or [`MAX_OF_CHECK`].
     pub dropped: u64,
     loose: Vec<Loose>,
 }
@@ -139,8 +141,13 @@ impl Book {
             return Taken::Nothing;
         }
         let standing = self.incidents.iter().filter(|i| i.status != Status::Cleared);
-        let most = MAX_OPEN + if may_drain { MAX_DRAINING } else { 0 };
-        if standing.count() >= most {
+        let is_of_check = |i: &&Incident| i.root().is_some_and(|root| root.check == finding.check);
+        let is_full = if may_drain {
+            standing.count() >= MAX_OPEN + MAX_DRAINING
+        } else {
+            standing.clone().count() >= MAX_OPEN || standing.filter(is_of_check).count() >= MAX_OF_CHECK
+        };
+        if is_full {
             self.dropped = self.dropped.saturating_add(1);
             return Taken::Dropped;
         }
@@ -269,9 +276,6 @@ impl Book {
             }
             incident.let_go();
         }
-        if changed {
-            self.forget_old();
-        }
         changed
     }
 
@@ -382,9 +386,9 @@ impl Book {
         silenced
     }
 
-    /// Keeps the latest closed incidents.
-    pub(super) fn forget_old(&mut self) {
-        let closed = |i: &Incident| i.status == Status::Cleared;
+    /// Keeps the latest closed incidents, and the one that a drain in Slurm names.
+    pub(super) fn forget_old(&mut self, named: Option<&IncidentId>) {
+        let closed = |i: &Incident| i.status == Status::Cleared && Some(&i.id) != named;
         let mut surplus = self
             .incidents
             .iter()

@@ -94,6 +94,7 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
         drains: pairs(&shown.state.drains),
         undrains: shown.state.undrains,
         overrides: shown.state.overrides,
+        dropped: shown.book.dropped,
         ledger: shown.state.ledger.clone(),
         affinity: shown.affinity.to_vec(),
     }

@@ -97,6 +97,7 @@ pub(crate) fn view() -> View {
         would_drain: vec![("xid".to_owned(), 1)],
         drains: vec![("gpu-missing".to_owned(), 0)],
         undrains: 0,
+        dropped: 0,
         overrides: 0,
         pause: None,
         pauses: 0,

@@ -362,6 +362,7 @@ impl Engine {
         if !dirty && !due {
             return;
         }
+        self.book.forget_old(self.state.drain.incident.as_ref());
         self.records += 1;
         if intent {
             self.state.drain.intent_is_in(self.records);

@@ -46,7 +46,6 @@ impl Engine {
             self.state.drain.order(order.is_root());
         }
         self.repaired(&known);
-        self.book.forget_old();
         let warning = self.warning(&known, &still_bad);
         Ok(format!("{id} cleared{}{warning}", self.after_clear(behind)))
     }

@@ -8,8 +8,9 @@ use collectors::host::metrics::{EDAC_CONTROLLER_INFO, EDAC_UNCORRECTED};
 use collectors::{Block, BootId, EventBody, Subject, SubjectKind};
 
 use super::gpus::{driven, well};
+use super::kernel_lines::line;
 use super::sim::*;
-use crate::book::{MAX_DRAINING, MAX_OPEN};
+use crate::book::{MAX_DRAINING, MAX_OF_CHECK, MAX_OPEN};
 use crate::engine::Engine;
 use crate::finding::Finding;
 use crate::{Input, Mode};
@@ -382,7 +383,7 @@ fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is
             let subject = Subject::new(SubjectKind::Mount, format!("/{drains}/{n}"));
             let finding = Finding {
                 drains,
-                ..Finding::of_condition("mount-full", subject)
+                ..Finding::of_condition(format!("check-{}", n % 5), subject)
             };
             let settle = Duration::from_secs(30);
             let frame = Engine::frame(&sim.engine.boot, sim.now, settle);
@@ -403,6 +404,46 @@ fn a_finding_that_drains_has_room_beside_256_that_do_not_and_one_without_room_is
     sim.engine.book.incidents.clear();
     sim.pass(60);
     assert_eq!(sim.slurm.drains, 1);
+}
+
+/// Each client of a filesystem with hundreds of servers logs a line for each of them.
+#[test]
+fn an_outage_of_many_servers_leaves_places_for_other_faults() {
+    let mut sim = Sim::new(Mode::Observe);
+    sim.pass(60);
+    for n in 0..300 {
+        sim.event(line("lustre-lost", &format!("scratch-OST{n:04x}")));
+    }
+    sim.event(line("ext4-error", "nvme0n1p1"));
+    sim.pass(60);
+    assert_eq!(sim.engine.book.open().count(), MAX_OF_CHECK + 1);
+    let view = sim.engine.view();
+    assert!(view.incidents.iter().any(|i| i.subject == "filesystem nvme0n1p1"));
+    assert!(view.dropped >= 300 - MAX_OF_CHECK as u64, "{}", view.dropped);
+}
+
+/// The reason in Slurm names it for days or weeks.
+#[test]
+fn the_incident_that_a_drain_names_outlives_others() {
+    let mut sim = Sim::new(Mode::Observe);
+    let frame = Engine::frame(&sim.engine.boot, sim.now, Duration::from_secs(30));
+    let book = &mut sim.engine.book;
+    for n in 0..80 {
+        let subject = Subject::new(SubjectKind::Mount, format!("/{n}"));
+        book.take(
+            Finding::of_condition(format!("check-{}", n % 5), subject),
+            frame,
+            false,
+        );
+    }
+    for (at, incident) in (0..).zip(&mut book.incidents) {
+        incident.close(at, "repaired".to_owned());
+    }
+    let named = book.incidents[0].id.clone();
+    book.forget_old(Some(&named));
+    assert_eq!((book.incidents.len(), &book.incidents[0].id), (51, &named));
+    book.forget_old(None);
+    assert!(book.incidents.len() == 50 && book.incidents[0].id != named);
 }
 
 /// Slurm counts each MIG instance, and each partition of AMD, under a type of the site's choice or under none.
