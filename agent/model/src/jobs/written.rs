@@ -1,7 +1,7 @@
 //! The runs whose lines are written, so that none is written twice: after a crash a run, or the record of its epilog, may
 //! still be there, and its folder, its readings and its epilog may be heard of in any order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::epilog::SAME;
 use super::line::Line;
@@ -70,9 +70,14 @@ impl Known {
     }
 }
 
-/// The oldest first.
+/// The known runs.
 #[derive(Debug, Default)]
-pub(super) struct Written(VecDeque<Known>);
+pub(super) struct Written {
+    /// The oldest first.
+    runs: VecDeque<Known>,
+    /// How many of them each job has. Nearly all running jobs have none, and each is looked up at each reading.
+    jobs: BTreeMap<String, usize>,
+}
 
 impl Written {
     /// A line that an earlier life of the daemon wrote.
@@ -86,10 +91,17 @@ impl Written {
 
     /// A line is written.
     pub(super) fn add(&mut self, known: Known) {
-        if self.0.len() >= MOST {
-            self.0.pop_front();
+        if self.runs.len() >= MOST
+            && let Some(oldest) = self.runs.pop_front()
+            && let Some(count) = self.jobs.get_mut(&oldest.job)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.jobs.remove(&oldest.job);
+            }
         }
-        self.0.push_back(known);
+        *self.jobs.entry(known.job.clone()).or_default() += 1;
+        self.runs.push_back(known);
     }
 
     /// The line that a run has already. `prolog`: the start of its prolog, if that is known.
@@ -98,16 +110,23 @@ impl Written {
             Some(start) => known.starts(start),
             None => known.starts(run.line.began) || known.contains(run),
         };
-        self.0
+        self.of(&run.line.job, is_it)
+    }
+
+    /// The first run of this job that is the one.
+    fn of(&self, job: &str, is_it: impl Fn(&Known) -> bool) -> Option<usize> {
+        self.jobs.get(job)?;
+        self.runs
             .iter()
-            .position(|known| known.job == run.line.job && is_it(known))
+            .position(|known| known.job == job && is_it(known))
     }
 
     /// An epilog reports the end of a run of this job in that time. Whether that run has a line.
     pub(super) fn report(&mut self, job: &str, run: (f64, f64)) -> bool {
-        let of_job = |is_it: &dyn Fn(&Known) -> bool| self.0.iter().position(|k| k.job == job && is_it(k));
-        let at = of_job(&|known| known.starts(run.0)).or_else(|| of_job(&|known| known.overlaps(run)));
-        let known = at.and_then(|at| self.0.get_mut(at));
+        let at = self
+            .of(job, |known| known.starts(run.0))
+            .or_else(|| self.of(job, |known| known.overlaps(run)));
+        let known = at.and_then(|at| self.runs.get_mut(at));
         known
             .map(|known| {
                 known.prolog = Some(run.0);
@@ -118,13 +137,14 @@ impl Written {
 
     /// The last run of this job that ended after that time and whose folder's report may still come.
     pub(super) fn untold_after(&mut self, job: &str, time: f64) -> Option<&mut Known> {
-        let mut runs = self.0.iter_mut().rev();
+        self.jobs.get(job)?;
+        let mut runs = self.runs.iter_mut().rev();
         runs.find(|known| known.job == job && known.ended > time && !known.was_told)
     }
 
     /// The run at this place.
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Known> {
-        self.0.get_mut(at)
+        self.runs.get_mut(at)
     }
 }
 
@@ -158,6 +178,11 @@ mod tests {
             written.add(Known::of(&line("9", n as f64, n as f64)));
         }
         assert!(!has(&written, "7", 100.0), "the oldest are forgotten");
+        assert_eq!(
+            written.jobs.keys().collect::<Vec<_>>(),
+            ["9"],
+            "and cost no search"
+        );
     }
 
     #[test]
