@@ -169,6 +169,8 @@ pub(crate) const PLAIN: Screen = Screen {
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZoneDatabase;
+
     use super::*;
 
     #[test]
@@ -195,6 +197,29 @@ mod tests {
     #[test]
     fn a_time_that_no_calendar_knows_is_a_number() {
         assert_eq!(time(i64::MAX), format!("@{}", i64::MAX));
+    }
+
+    /// The smallest file of tzfile(5), version 2: one type, and the rule for all time.
+    fn zone_file(offset: i32, name: &str) -> Vec<u8> {
+        let mut block = b"TZif2".to_vec();
+        block.extend([0; 15]);
+        let counts = [0, 0, 0, 0, 1, u32::try_from(name.len() + 1).unwrap()];
+        block.extend(counts.iter().flat_map(|count| count.to_be_bytes()));
+        block.extend(offset.to_be_bytes());
+        block.extend([0, 0]);
+        block.extend([name.as_bytes(), b"\0"].concat());
+        let rule = format!("\n{name}{}\n", -offset / 3600);
+        [block.repeat(2), rule.into_bytes()].concat()
+    }
+
+    #[test]
+    fn the_name_of_a_zone_is_looked_up_in_the_systems_database() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("Test")).unwrap();
+        std::fs::write(folder.path().join("Test/Zone"), zone_file(7200, "TST")).unwrap();
+        let zones = TimeZoneDatabase::from_dir(folder.path()).unwrap();
+        let zone = zones.get("Test/Zone").unwrap();
+        assert_eq!(shown(1_796_069_938, &zone, ZONED), "2026-11-30 22:18:58 TST");
     }
 
     #[test]
