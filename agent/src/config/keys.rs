@@ -134,7 +134,7 @@ collectors::keys! {
         "Listen on addresses (\"127.0.0.1:19190\", \"[::]:19190\"), interfaces (\"ib0:19190\": all its\n\
          addresses) and networks (\"10.20.0.0/16:19190\", \"[fd00::]/8:19190\": every local address\n\
          inside); of both at most 64 addresses. Missing addresses are bound when they appear; an address already in\n\
-         use is a start-up error. Port 0 picks a free port.";
+         use is a start-up error in a terminal, and a service waits for it. Port 0 picks a free port.";
     WEB = "web_config_file": Kind::Path, example "\"/etc/nodewarden/web.config.yml\"", since "0.1.0",
         "TLS, client certificates and users of these addresses: a file in the format of Prometheus' exporter-toolkit. It is read\n\
          again when it or a file that it names has changed. Not set: plain HTTP without authentication.";
@@ -273,7 +273,8 @@ collectors::keys! {
         "Most nodes of a partition that drain for one cause (a check, or one Xid) within health.guard.window.";
     GUARD_STANDING = "health.guard.standing": Kind::Text { what: STANDING, fits: |text| Standing::parse(text).is_ok() },
         default "\"5%\"", since "0.1.0",
-        "Drains of nodewarden that may stand in a partition: at this number a further one waits for a person.";
+        "Drains of nodewarden that may stand in a partition, never under 2, and four times as many for faults that prove one\n\
+         device broken: at this number a further one waits for a person.";
     GUARD_WINDOW = "health.guard.window": Kind::Text { what: WINDOW, fits: |text| window(text).is_some() },
         default "\"10m\"", since "0.1.0",
         "Time of a drain slot. Slurm counts whole minutes.";

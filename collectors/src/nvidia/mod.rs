@@ -98,7 +98,7 @@ fn init_error(code: Code, lacks_device_files: bool) -> Error {
     Error::Driver {
         what: format!("NVIDIA's driver: {code}, and /dev/nvidiactl does not exist"),
         reason: "no_device_files",
-        advice: "start nvidia-persistenced at boot, or run nvidia-modprobe -c 0 -u as root",
+        advice: "start nvidia-persistenced at boot, or run nvidia-smi once as root",
     }
 }
 

@@ -68,7 +68,7 @@ const LIMITS: &str = "
 ACTS
 * The parent is root and starts commands. Its capabilities and its filter limit it. The unit also makes system folders read-only.
   With CAP_NET_ADMIN and netlink, which scontrol needs, it could change the network's settings.
-* `proc` can open every file to read, by its two capabilities. It takes requests of 16 bytes and parses nothing.
+* `proc` can open every file to read, by its two capabilities. It takes requests of 32 bytes and parses nothing.
 * `nvme` can open every file. Its filter denies read(2), but a file can be mapped, so a helper that is taken over could send a file's
   content to its worker. It could send any admin command, because a filter does not see what a command holds. CAP_SYS_ADMIN beyond that needs calls that its filter denies.
 * `nvidia` can create files where every user can, because a driver's library may need it.

@@ -69,7 +69,7 @@ pub(super) static GROUP: Group = Group {
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} drained within 10 min",
             description: "nodewarden drained {{ $value }} nodes of {{ $labels.cluster }} within 10 min. Nodes seldom break together: look for one cause.",
-            act: "Compare the incidents: `nodewarden_incident_info` by check. One check on many nodes is a driver, a switch, the power or one job. `nodewarden pause` stops further drains of a node.",
+            act: "Compare the incidents: `nodewarden_incident_info` by check. One check on many nodes is a driver, a switch, the power or one job. `nodewarden pause --cluster` stops further drains.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[

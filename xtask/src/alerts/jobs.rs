@@ -20,7 +20,7 @@ and on (cluster, jobid)
         lasts: "1h",
         severity: Severity::Ticket,
         summary: "Job {{ $labels.jobid }} holds {{ $value | humanize }} GPUs of {{ $labels.cluster }} and does not use them",
-        description: "Job {{ $labels.jobid }} has {{ $value | humanize }} GPUs of {{ $labels.cluster }}, which were busy less than 1 % of the time for more than an hour: it is stalled, or waits for data. Only GPUs that report their utilization count; GPU instances do not.",
+        description: "Job {{ $labels.jobid }} has {{ $value | humanize }} GPUs of {{ $labels.cluster }}, which were busy less than 1 % of the time for more than an hour: it is stalled, or waits for data. Jobs with fewer than 8 GPUs are not counted. Only GPUs that report their utilization count; GPU instances do not.",
         act: "`nodewarden job ID` on one of its nodes shows each GPU. A job with a blocked process or a lost rank hangs until its time limit: tell its user. A job that Slurm has suspended keeps its GPUs and fires too.",
         runbook: Runbook::Own,
         fires: Case {

@@ -44,6 +44,10 @@ const STILL: &str = "the recorded counters of AMD GPUs do not move";
 
 static EMPTY: &[Empty] = &[
     Empty {
+        place: "Which GPUs are allocated to a job and idle?",
+        why: "jobs of the demo are younger than 10 min",
+    },
+    Empty {
         place: "nodewarden-drains, Drains, Drains by check, drains",
         why: NO_SLURM,
     },
