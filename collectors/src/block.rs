@@ -192,6 +192,16 @@ impl Block {
         Mark::after(begin, metric, others)
     }
 
+    /// Adds one value if the series of this mark is the next one of the layout, as at nearly every reading.
+    #[inline]
+    pub fn again(&mut self, mark: Mark, value: Value) -> bool {
+        let is_next = self.refused == 0 && self.marks.get(self.values.len()) == Some(&mark);
+        if is_next {
+            self.values.push(value);
+        }
+        is_next
+    }
+
     /// [`Self::push`] with the mark of this metric and these labels, kept since an earlier reading.
     pub fn push_marked(&mut self, mark: Mark, metric: &'static Metric, labels: &[&str], value: Value) {
         debug_assert_eq!(mark, Mark::of(metric, labels), "{} {labels:?}", metric.name);

@@ -70,6 +70,22 @@ fn a_kept_mark_is_that_of_its_labels() {
     assert_ne!(Mark::of(&M, &["a"]), Mark::of(&H, &["a"]));
 }
 
+#[test]
+fn a_value_is_added_again_only_to_the_next_series_of_the_layout() {
+    let [a, b] = ["a", "b"].map(|label| Mark::of(&M, &[label]));
+    let mut block = Block::default();
+    assert!(!block.again(a, Value::U64(1)), "no layout");
+    block.u64(&M, &["a"], 1);
+    block.u64(&M, &["b"], 1);
+    block.finish();
+    block.clear();
+    assert!(!block.again(b, Value::U64(2)), "a comes first");
+    assert!(block.again(a, Value::U64(2)) && block.again(b, Value::Absent));
+    assert!(!block.again(a, Value::U64(3)), "past the last one");
+    block.finish();
+    assert_eq!(block.values(), [Value::U64(2), Value::Absent]);
+}
+
 static TWO: Metric = Metric {
     labels: &["l", "k"],
     ..metric("two", Kind::Gauge)

@@ -75,6 +75,7 @@ impl AttributeFiles {
 
 impl Attribute {
     /// Reads it, unless it has a rest; then the last reason holds.
+    #[inline]
     pub(super) fn read<T>(
         &mut self,
         now: Instant,
@@ -85,17 +86,20 @@ impl Attribute {
         }
         let mut buffer = [0; LONGEST];
         let read = self.kept.read(&mut buffer).map_err(reason).and_then(parse);
-        if let Err(reason) = read
-            && reason.is_refusal()
-        {
-            let patience = self.patience.get_or_insert_default();
-            if patience.refused(now, reason) {
-                tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
-            }
-        } else if self.patience.is_some() {
-            self.patience = None;
+        match read {
+            Err(reason) if reason.is_refusal() => self.refused(now, reason),
+            _ if self.patience.is_some() => self.patience = None,
+            _ => {}
         }
         read
+    }
+
+    #[cold]
+    fn refused(&mut self, now: Instant, reason: Reason) {
+        let patience = self.patience.get_or_insert_default();
+        if patience.refused(now, reason) {
+            tracing::debug!(file = %self.kept.path().display(), reason = reason.word(), "left out");
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) struct CounterReading {
 
 impl Counter {
     /// Reads it.
+    #[inline]
     pub(super) fn read(&mut self, now: Instant) -> Result<CounterReading, Reason> {
         let count = self.file.read(now, number)?;
         self.meaning.reading(count)
@@ -90,33 +91,48 @@ impl Meaning {
     }
 
     /// Adds it to the series of a port, which is the same at every reading.
-    pub(super) fn push(
-        &self,
-        [device, port]: [&str; 2],
-        value: Value,
-        is_saturated: Option<bool>,
-        out: &mut Block,
-    ) {
-        let named = &[device, port, &*self.name][..];
-        let labels = if self.is_named { named } else { &[device, port] };
-        let marks = || [Mark::of(self.metric, labels), Mark::of(&COUNTER_SATURATED, named)];
-        let [own, flag] = *self.marks.get_or_init(marks);
-        out.push_marked(own, self.metric, labels, value);
+    #[inline]
+    pub(super) fn push(&self, port: [&str; 2], value: Value, is_saturated: Option<bool>, out: &mut Block) {
+        let [own, flag] = *self.marks.get_or_init(|| self.marks_of(port));
+        if !out.again(own, value) {
+            self.add(own, port, value, out);
+        }
         if self.clamps() {
             let value = match is_saturated {
                 Some(true) => Value::U64(1),
                 _ => Value::Absent,
             };
-            out.push_marked(flag, &COUNTER_SATURATED, named, value);
+            if !out.again(flag, value) {
+                let [device, port] = port;
+                out.push_marked(flag, &COUNTER_SATURATED, &[device, port, &*self.name], value);
+            }
         }
     }
 
+    #[cold]
+    fn add(&self, mark: Mark, [device, port]: [&str; 2], value: Value, out: &mut Block) {
+        if self.is_named {
+            out.push_marked(mark, self.metric, &[device, port, &*self.name], value);
+        } else {
+            out.push_marked(mark, self.metric, &[device, port], value);
+        }
+    }
+
+    #[cold]
+    fn marks_of(&self, [device, port]: [&str; 2]) -> [Mark; 2] {
+        let named = &[device, port, &*self.name][..];
+        let labels = if self.is_named { named } else { &[device, port] };
+        [Mark::of(self.metric, labels), Mark::of(&COUNTER_SATURATED, named)]
+    }
+
     /// Whether it stops counting at some value.
+    #[inline]
     pub(super) fn clamps(&self) -> bool {
         self.width.maximum().is_some()
     }
 
     /// The reading for a count.
+    #[inline]
     pub(super) fn reading(&self, count: u64) -> Result<CounterReading, Reason> {
         let value = count.checked_mul(self.scale.into()).ok_or(Reason::Malformed)?;
         Ok(CounterReading {

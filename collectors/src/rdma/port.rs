@@ -336,6 +336,7 @@ struct UnreadableFiles([u64; Reason::ALL.len()]);
 
 impl UnreadableFiles {
     /// The value; if absent, it is counted.
+    #[inline]
     fn note<T>(&mut self, read: Result<T, Reason>) -> Option<T> {
         let reason = match read {
             Ok(value) => return Some(value),
@@ -358,6 +359,7 @@ struct Counted<'a> {
 }
 
 impl Counted<'_> {
+    #[inline]
     fn push(&mut self, meaning: &Meaning, reading: Result<CounterReading, Reason>) {
         let reading = self.unreadable.note(reading);
         let value = reading.as_ref().map_or(Value::Absent, |r| r.value);
@@ -373,11 +375,12 @@ impl RdmaPort {
     /// Reads it. Each file may block for a minute: after one that did, the remaining files are not read.
     pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
         let (now, began) = (Instant::now(), boot::monotonic_coarse());
-        let in_time = |place: &PortLocation| match boot::monotonic_coarse().saturating_sub(began) {
-            took if took < deadline => Ok(()),
-            took => Err(Error::Slow {
+        let until = began + deadline;
+        let in_time = |place: &PortLocation| match boot::monotonic_coarse() {
+            time if time < until => Ok(()),
+            time => Err(Error::Slow {
                 path: place.port_folder(),
-                took,
+                took: time.saturating_sub(began),
             }),
         };
         let mut unreadable = UnreadableFiles::default();

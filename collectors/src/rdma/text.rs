@@ -71,28 +71,36 @@ fn content(bytes: &[u8]) -> Result<&[u8], Reason> {
 const FIT: usize = 19;
 
 /// The decimal digits at the beginning, and what follows them.
+#[inline]
 fn digits(text: &[u8]) -> Result<(u64, &[u8]), Reason> {
-    let end = text
-        .iter()
-        .position(|b| !b.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, rest) = text.split_at(end);
-    if digits.is_empty() || digits.len() > 20 {
-        return Err(Reason::Malformed);
+    let (mut number, mut rest) = (0_u64, text);
+    while let [byte, after @ ..] = rest
+        && byte.is_ascii_digit()
+    {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+        rest = after;
     }
-    let (most, last) = digits.split_at(digits.len().min(FIT));
-    let fits = most
-        .iter()
-        .fold(0_u64, |n, digit| n * 10 + u64::from(digit - b'0'));
-    let number = last.iter().try_fold(fits, |n, digit| {
-        n.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    });
-    Ok((number.ok_or(Reason::Malformed)?, rest))
+    match text.len() - rest.len() {
+        1..=FIT => Ok((number, rest)),
+        // The last of 20 digits may not fit.
+        20 => {
+            let mut digits = text.iter().take(20).map(|byte| u64::from(byte - b'0'));
+            let exact = digits.try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(digit));
+            exact.map(|number| (number, rest)).ok_or(Reason::Malformed)
+        }
+        _ => Err(Reason::Malformed),
+    }
 }
 
 /// A counter: decimal digits alone.
+#[inline]
 pub(super) fn number(bytes: &[u8]) -> Result<u64, Reason> {
-    match digits(content(bytes)?)? {
+    // Nearly always the digits and the end of the line, which needs no other look.
+    let (number, rest) = match digits(bytes) {
+        Ok((number, b"\n")) => (number, &[][..]),
+        _ => digits(content(bytes)?)?,
+    };
+    match (number, rest) {
         (u64::MAX, []) => Err(Reason::AllOnes),
         (number, []) => Ok(number),
         _ => Err(Reason::Malformed),

@@ -57,6 +57,7 @@ pub fn btime(path: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
+#[inline]
 fn clock(id: ClockId) -> Duration {
     // Both clocks exist on every supported kernel.
     clock_gettime(id).map_or(Duration::ZERO, Duration::from)

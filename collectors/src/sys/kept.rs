@@ -2,13 +2,14 @@
 //! allocation. Opening and closing a sysfs file costs several times as much as reading it.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::uio;
 use nix::unistd::{SysconfVar, sysconf};
 
 use super::inotify::TreeWatch;
@@ -147,6 +148,7 @@ impl Kept {
     ///
     /// # Errors
     /// The errors of open(2) or pread(2): ENOENT or ENODEV if it is gone.
+    #[inline]
     pub fn read<'b>(&mut self, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
         let count = match self.read_kept(buffer) {
             Some(count) => count?,
@@ -156,6 +158,7 @@ impl Kept {
     }
 
     /// Reads the open descriptor. `None`: none is open, or it is dead.
+    #[inline]
     fn read_kept(&mut self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
         let Opened { file, epoch, permit } = self.open.as_ref()?;
         let unwatched = self.on_disk && permit.0.watch.is_none();
@@ -172,6 +175,7 @@ impl Kept {
         Some(result)
     }
 
+    #[cold]
     fn reopen(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
         count::open();
         let Place { path, budget } = &*self.place;
@@ -204,10 +208,11 @@ fn is_dead(error: Errno) -> bool {
     )
 }
 
+#[inline]
 fn pread(file: &File, buffer: &mut [u8]) -> Result<usize, Errno> {
     for _ in 0..INTERRUPTS {
         count::read();
-        match file.read_at(buffer, 0).map_err(errno) {
+        match uio::pread(file, buffer, 0) {
             Err(Errno::EINTR) => {}
             result => return result,
         }

@@ -24,6 +24,8 @@ fn a_counter_is_decimal_digits_alone() {
         (b"\xff\x00\x01", Reason::Malformed),
         (b"1\0", Reason::Malformed),
         (b"18446744073709551616\n", Reason::Malformed),
+        (b"99999999999999999999\n", Reason::Malformed),
+        (b"000000000000000000001\n", Reason::Malformed),
         (b"18446744073709551615\n", Reason::AllOnes),
         ([b'1'; LONGEST].as_slice(), Reason::Malformed),
         ([b' '; LONGEST].as_slice(), Reason::Malformed),
