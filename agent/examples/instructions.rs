@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use collectors::runner::{Reading, Runner};
-use collectors::{Block, Cadence, Env, Kind, Metric, Settings, Spec, Subject, SubjectKind, Tier, Unit};
+use collectors::{
+    Block, Cadence, Env, Kind, Metric, Settings, Spec, Subject, SubjectKind, Tier, Unit, Value,
+};
 use exposition::{Encoder, Format, Selection};
 use health::verdict::{Health, Verdict};
 use health::view::{DrainView, View};
@@ -105,14 +107,13 @@ fn read(runner: &mut Runner, devices: &mut Vec<DeviceState>) -> anyhow::Result<(
 fn frames(rounds: u64) -> anyhow::Result<()> {
     let mut decoder = Decoder::default();
     for round in 0..rounds {
+        let values: Vec<Value> = (0..68).map(|i| Value::U64(1_000_000_000 + round + i)).collect();
         let sent = FromWorker::Block {
             collector: 1,
             device: 2,
             at: 1_000_000_000_000,
             took: 250_000,
-            values: (0..68)
-                .map(|i| collectors::Value::U64(1_000_000_000 + round + i).into())
-                .collect(),
+            values: values.as_slice().into(),
             fault: None,
         };
         decoder.push(&proto::encode(&sent));
@@ -141,7 +142,7 @@ fn made_up() -> [Page; 2] {
     let mut after = before.clone();
     for device in &mut after {
         let values = device.values.iter().map(|value| match value {
-            collectors::Value::U64(v) => collectors::Value::U64(v + 1),
+            Value::U64(v) => Value::U64(v + 1),
             other => *other,
         });
         device.values = Arc::new(values.collect());

@@ -16,7 +16,7 @@ use collectors::{Block, Cadence, Cursor, Env, Error, Settings, Spec, Subject, Wa
 use super::child::thread_name;
 use super::monitor::{CLOSING, LateThread, PERIOD, SOURCE, WatcherThread, nanos};
 use super::out::Out;
-use super::proto::{self, Failure, FromWorker, SentLayouts, WireValue};
+use super::proto::{self, Failure, FromWorker, SentLayouts, WireValues};
 use super::watch;
 use crate::random;
 use sys::timer::Timer;
@@ -83,7 +83,7 @@ struct TaskState {
     told: Option<Option<Failure>>,
     sent: SentLayouts,
     /// Kept to reuse its memory.
-    values: Vec<WireValue>,
+    values: WireValues,
 }
 
 impl CollectorTask {
@@ -104,7 +104,7 @@ impl CollectorTask {
             backoff: BACKOFF_MIN,
             told: None,
             sent: SentLayouts::default(),
-            values: Vec::new(),
+            values: WireValues::default(),
         };
         Ok(Self {
             parts,
@@ -411,7 +411,7 @@ struct Frames<'a> {
     out: &'a Out,
     collector: u16,
     sent: &'a mut SentLayouts,
-    values: &'a mut Vec<WireValue>,
+    values: &'a mut WireValues,
 }
 
 impl Sink for Frames<'_> {
@@ -448,8 +448,7 @@ impl Sink for Frames<'_> {
             self.out.queue(&FromWorker::Refused(collector, device, refused));
         }
         let mut values = std::mem::take(self.values);
-        values.clear();
-        values.extend(block.values().iter().map(|v| WireValue::from(*v)));
+        values.set(block.values());
         let frame = FromWorker::Block {
             collector,
             device,

@@ -4,12 +4,14 @@
 //! [`collectors::metrics`].
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, Read};
 use std::sync::{Arc, LazyLock};
 
 use collectors::{Cursor, Env, Event, Labels, Layout, Metric, Series, Settings, Subject, Value};
 use postcard::ser_flavors::Flavor;
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::monitor::LateThread;
 use model::figures::Figures;
@@ -80,7 +82,7 @@ pub enum FromWorker {
         /// How long it took, in nanoseconds.
         took: u64,
         /// Values in the order of the layout.
-        values: Vec<WireValue>,
+        values: WireValues,
         /// Why the device is not up although it has values.
         fault: Option<Failure>,
     },
@@ -125,36 +127,101 @@ impl From<&collectors::Error> for Failure {
     }
 }
 
-/// A value on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum WireValue {
-    /// A whole number.
-    U(u64),
-    /// A real number.
-    F(f64),
-    /// Unreadable.
-    Absent,
-}
+/// The values of a reading on the wire: for each a byte for its kind, and 8 for its number if it has one. Both ends handle a
+/// thousand of them for a page; numbers of variable length would cost them several times as much as the bytes that these save.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WireValues(Vec<u8>);
 
-impl From<Value> for WireValue {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::U64(v) => Self::U(v),
-            Value::F64(v) => Self::F(v),
-            Value::Absent => Self::Absent,
+const ABSENT: u8 = 0;
+const U64: u8 = 1;
+const F64: u8 = 2;
+
+impl WireValues {
+    /// Replaces them.
+    pub fn set(&mut self, values: &[Value]) {
+        self.0.clear();
+        self.0.reserve(9 * values.len());
+        for value in values {
+            let (kind, number) = match value {
+                Value::Absent => {
+                    self.0.push(ABSENT);
+                    continue;
+                }
+                Value::U64(number) => (U64, *number),
+                Value::F64(number) => (F64, number.to_bits()),
+            };
+            self.0.push(kind);
+            self.0.extend_from_slice(&number.to_le_bytes());
         }
+    }
+
+    /// The first ones.
+    ///
+    /// # Errors
+    /// When there are fewer, or one of an unknown kind.
+    pub fn first(&self, count: usize) -> Result<Vec<Value>, Garbage> {
+        let mut values = Vec::with_capacity(count);
+        let mut rest = self.0.as_slice();
+        for _ in 0..count {
+            let (kind, after) = rest.split_first().ok_or(SHORT)?;
+            rest = after;
+            if *kind == ABSENT {
+                values.push(Value::Absent);
+                continue;
+            }
+            let (number, after) = rest.split_first_chunk().ok_or(SHORT)?;
+            rest = after;
+            let number = u64::from_le_bytes(*number);
+            values.push(match *kind {
+                U64 => Value::U64(number),
+                F64 => real(f64::from_bits(number)),
+                _ => return Err(Garbage("kind of a value")),
+            });
+        }
+        Ok(values)
     }
 }
 
-impl From<WireValue> for Value {
-    fn from(value: WireValue) -> Self {
-        match value {
-            WireValue::U(v) => Self::U64(v),
-            // No source has such a value, and a sum with one is lost for good.
-            WireValue::F(v) if !v.is_finite() => Self::Absent,
-            WireValue::F(v) => Self::F64(v),
-            WireValue::Absent => Self::Absent,
+const SHORT: Garbage = Garbage("block shorter than its layout");
+
+/// No source has a number that is not finite, and a sum with one is lost for good.
+fn real(number: f64) -> Value {
+    if number.is_finite() {
+        Value::F64(number)
+    } else {
+        Value::Absent
+    }
+}
+
+impl From<&[Value]> for WireValues {
+    fn from(values: &[Value]) -> Self {
+        let mut wire = Self::default();
+        wire.set(values);
+        wire
+    }
+}
+
+impl Serialize for WireValues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for WireValues {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = WireValues;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<WireValues, E> {
+                Ok(WireValues(bytes.to_vec()))
+            }
         }
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 
@@ -359,11 +426,28 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn values_are_those_that_were_sent_and_no_more_are_read() {
+        let sent = [
+            Value::U64(u64::MAX),
+            Value::Absent,
+            Value::F64(-0.5),
+            Value::U64(0),
+        ];
+        let wire = WireValues::from(&sent[..]);
+        let back: WireValues = postcard::from_bytes(&postcard::to_stdvec(&wire).unwrap()).unwrap();
+        assert_eq!(back.first(4).as_deref(), Ok(&sent[..]));
+        assert_eq!(back.first(2).as_deref(), Ok(&sent[..2]));
+        assert_eq!(back.first(5), Err(SHORT));
+        assert_eq!(WireValues(vec![U64, 1]).first(1), Err(SHORT));
+        assert_eq!(WireValues(vec![3; 9]).first(1), Err(Garbage("kind of a value")));
+    }
+
+    #[test]
     fn a_number_that_no_source_has_is_absent() {
         for odd in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
-            assert_eq!(Value::from(WireValue::F(odd)), Value::Absent);
+            let wire = WireValues::from(&[Value::F64(odd)][..]);
+            assert_eq!(wire.first(1), Ok(vec![Value::Absent]));
         }
-        assert_eq!(Value::from(WireValue::F(0.5)), Value::F64(0.5));
     }
 
     #[test]

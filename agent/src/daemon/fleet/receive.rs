@@ -242,11 +242,7 @@ impl Fleet {
             } => {
                 let fault = fault.map(limits::failure).transpose()?;
                 let device = self.device(domain, collector, number)?;
-                let wanted = device.layout.series.len();
-                if values.len() < wanted {
-                    return Err(Garbage("block shorter than its layout").into());
-                }
-                device.values = Arc::new(values.into_iter().take(wanted).map(Into::into).collect());
+                device.values = Arc::new(values.first(device.layout.series.len())?);
                 device.at = Duration::from_nanos(at);
                 device.took = Duration::from_nanos(took);
                 device.late = None;

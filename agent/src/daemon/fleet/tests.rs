@@ -1,9 +1,9 @@
-use collectors::{Settings, Subject};
+use collectors::{Settings, Subject, Value};
 
 use super::receive::MAX_NOTES;
 use super::*;
 use crate::worker::monitor::{CLOSING, WATCHER};
-use crate::worker::proto::{Failure, FromWorker, MAX_FRAME, to_wire};
+use crate::worker::proto::{Failure, FromWorker, MAX_FRAME, WireValues, to_wire};
 use std::io::Read;
 use std::time::Instant;
 
@@ -223,7 +223,7 @@ fn a_reading_that_is_young_enough_is_not_asked_for_again() {
                 device,
                 at: crate::worker::monitor::nanos(at(100)),
                 took: 1,
-                values: Vec::new(),
+                values: WireValues::default(),
                 fault: None,
             }]);
         }
@@ -252,7 +252,7 @@ fn a_late_device_keeps_its_last_reading_on_the_pages_and_is_unknown_to_the_check
         device,
         at: crate::worker::monitor::nanos(at),
         took: 1,
-        values: vec![crate::worker::proto::WireValue::U(5)],
+        values: [Value::U64(5)].as_slice().into(),
         fault: None,
     };
     rig.says(&[FromWorker::Layout(collector, device, layout), block(at(100))]);
@@ -302,7 +302,7 @@ fn a_worker_that_falls_silent_is_not_up() {
             device,
             at,
             took: 1,
-            values: Vec::new(),
+            values: WireValues::default(),
             fault: None,
         }]);
     }
@@ -341,7 +341,7 @@ fn a_blocked_watcher_is_a_failure_until_it_moves_on() {
             device,
             at,
             took: 1,
-            values: Vec::new(),
+            values: WireValues::default(),
             fault: None,
         }]);
     }
@@ -406,7 +406,7 @@ fn block(collector: u16, device: u32, value: u64) -> [FromWorker; 2] {
             device,
             at: crate::worker::monitor::nanos(Duration::from_secs(100)),
             took: 1,
-            values: vec![crate::worker::proto::WireValue::U(value)],
+            values: [Value::U64(value)].as_slice().into(),
             fault: None,
         },
     ]
@@ -529,7 +529,7 @@ fn of_a_million_series_what_the_worker_lets_through_fits_one_frame_and_the_rest_
             device,
             at: 90_000_000_000,
             took: 1,
-            values: block.values().iter().map(|v| (*v).into()).collect(),
+            values: block.values().into(),
             fault: None,
         },
     ];
