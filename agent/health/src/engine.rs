@@ -246,9 +246,9 @@ impl Engine {
         &self.state.notes
     }
 
-    /// Reads the jobs of the GPUs, between health ticks.
+    /// Reads the jobs of the GPUs, between health ticks. Who owns a GPU changes no deadline.
     pub fn look_at_jobs(&mut self, now: Now, snapshot: &Snapshot) {
-        self.begin(now);
+        self.now = now;
         self.jobs(snapshot);
     }
 
@@ -264,6 +264,7 @@ impl Engine {
         for (_, check) in self.checks.each() {
             if check.runs(&self.timeline, &self.state.inventory, self.now.boottime) {
                 self.out.counted(self.now.boottime);
+                self.deadline.set(None);
             }
         }
     }
