@@ -5,6 +5,8 @@ use collectors::Value;
 
 use model::snapshot::CollectorState;
 
+use super::number;
+
 /// Room for a value and the end of its line, in bytes. Longer values move the text once.
 const VALUE: usize = 12;
 
@@ -88,10 +90,11 @@ impl Lines {
     }
 
     /// Writes the values that have changed: in place, until one has another length. `spare`: room for a value, or for the
-    /// text from that one on.
+    /// text from that one on. `is_plain`: `write` leaves whole numbers as they are.
     pub(super) fn refresh(
         &mut self,
         collector: &CollectorState,
+        is_plain: bool,
         write: impl Fn(Value, &mut Vec<u8>),
         spare: &mut Vec<u8>,
     ) {
@@ -105,6 +108,17 @@ impl Lines {
             let value = now(entry);
             if same(entry.value, value) {
                 return false;
+            }
+            let line = text.get_mut(entry.start as usize..entry.end as usize);
+            // Nearly always a counter that has as many digits as before.
+            if let (Value::U64(number), Some([digits @ .., b'\n'])) = (value, line)
+                && is_plain
+            {
+                let fits = number::over(number, digits);
+                if fits {
+                    entry.value = value;
+                }
+                return !fits;
             }
             spare.clear();
             if value != Value::Absent {

@@ -54,6 +54,22 @@ pub fn u64(mut v: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// Writes the digits of a whole number over those of another. False: it has more or fewer, and what is written has no meaning.
+#[inline]
+pub fn over(mut v: u64, digits: &mut [u8]) -> bool {
+    let mut left = &mut *digits;
+    while let [before @ .., ten, one] = left {
+        [*ten, *one] = PAIRS[(v % 100) as usize];
+        v /= 100;
+        left = before;
+    }
+    if let [one] = left {
+        *one = b'0' + u8::try_from(v % 10).unwrap_or_default();
+        v /= 10;
+    }
+    v == 0 && matches!(digits, [b'0'] | [b'1'..=b'9', ..])
+}
+
 /// Writes the shortest digits that read back as the same number; `NaN`, `+Inf`, `-Inf`.
 pub fn f64(v: f64, out: &mut Vec<u8>) {
     let size = v.abs();
@@ -107,6 +123,18 @@ mod tests {
         fn whole_numbers_are_exact(v in any::<u64>(), shift in 0_u32..64) {
             let v = v >> shift;
             prop_assert_eq!(text(Value::U64(v)), v.to_string());
+        }
+
+        #[test]
+        fn digits_replace_as_many_and_no_others(v in any::<u64>(), shift in 0_u32..64, room in 0_usize..22) {
+            let v = v >> shift;
+            let mut digits = vec![b'.'; room];
+            let fits = over(v, &mut digits);
+            prop_assert_eq!(fits, v.to_string().len() == room);
+            prop_assert!(!fits || digits == v.to_string().as_bytes());
+            let mut digits = vec![b'9'; v.to_string().len()];
+            prop_assert!(over(v, &mut digits));
+            prop_assert_eq!(digits, v.to_string().into_bytes());
         }
 
         #[test]

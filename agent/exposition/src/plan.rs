@@ -132,7 +132,8 @@ impl Plan {
                 Value::U64(_) if is_histogram => number::value(value, text),
                 _ => write_scaled(value, scale, text),
             };
-            lines.refresh(collector, write, spare);
+            let is_plain = is_histogram || scale == UNSCALED;
+            lines.refresh(collector, is_plain, write, spare);
         }
     }
 }
@@ -201,9 +202,12 @@ fn write_start(
     }
 }
 
+/// The factor of a value that is shown as it is, and whether it is rounded.
+const UNSCALED: (f64, bool) = (1.0, false);
+
 /// Writes a value as another exporter counts it. Whole numbers stay whole and exact where that is possible.
 pub(super) fn write_scaled(value: Value, (scale, round): (f64, bool), out: &mut Vec<u8>) {
-    if scale == 1.0 && !round {
+    if (scale, round) == UNSCALED {
         return number::value(value, out);
     }
     let rounded = |v: f64| if round { v.round() } else { v };
