@@ -48,7 +48,7 @@ use model::scheduler::{Action, ActionId, IncidentId, LookError, NodeState, Outco
 use model::snapshot::Snapshot;
 
 /// The time of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
     /// Time since boot, suspended time included (CLOCK_BOOTTIME). The clock of deadlines.
     pub boottime: Duration,

@@ -94,19 +94,24 @@ struct Stored {
     pending: Pending,
     /// Errors that count only when repeated. `repeats` of earlier versions named no link and no time since boot.
     repeated: Repeats,
+    /// What shows a reset, also one while nodewarden does not run.
+    resets: Resets,
 }
 
 #[derive(Default)]
 struct State {
     stored: Stored,
     declared: Declared,
-    resets: Resets,
     /// GPUs that the driver declared healthy in old lines, without a fault after them so far.
     well: BTreeSet<String>,
 }
 
 impl Watch for State {
     fn hear(&mut self, heard: &Heard<'_>) -> Vec<Said> {
+        if matches!(heard.event.body, EventBody::Overrun { .. }) {
+            // A lost line may name a fault after a reset that nodewarden did not see.
+            self.stored.resets.drop_restored(None);
+        }
         let Some(xid) = of(heard.event) else {
             return Vec::new();
         };
@@ -131,6 +136,8 @@ impl Watch for State {
             return now.into_iter().collect();
         }
         if heard.is_old() {
+            // It opens nothing, and a reset before it must end nothing either.
+            self.stored.resets.drop_restored(Some(&gpu));
             if row.confirm.is_some() {
                 let (text, now) = (&heard.event.text, heard.now.boottime);
                 self.stored.pending.keep(&xid, heard.count(), text, now);
@@ -149,10 +156,14 @@ impl Watch for State {
             self.declared.forget(&gpu);
         }
         let finding = from_row(row, asked, &xid, &gpu, heard.new, &heard.event.text);
+        if finding.clears.contains(&Clear::GpuReset) {
+            self.stored.resets.fault(&gpu, heard.now.boottime);
+        }
         vec![Said::Found(finding)]
     }
 
     fn log_read(&mut self, now: Now) -> Vec<Said> {
+        self.stored.resets.log_read();
         let well = std::mem::take(&mut self.well);
         well.iter().map(|gpu| self.declare(gpu, now)).collect()
     }
@@ -179,20 +190,27 @@ impl Watch for State {
     /// Ends findings after a GPU reset or a verdict None.
     fn after(&mut self, judge: &Judge<'_>) -> Vec<Said> {
         let mut said = Vec::new();
+        let resets = &mut self.stored.resets;
+        if judge.log_is_read {
+            resets.log_timed_out();
+        }
         for gpu in judge.gpus {
             let read = Now {
                 boottime: gpu.at,
                 ..judge.now
             };
             if gpu.is_lost() {
-                self.resets.lost(&gpu.label, read);
+                resets.lost(&gpu.label, read);
             }
             if gpu.is_up() != Some(true) {
                 continue;
             }
             // Without persistence mode the driver releases an unused GPU and drops its counters.
             let is_kept = gpu.value(&m::PERSISTENCE_MODE) != Some(0.0);
-            let reset = is_kept.then(|| self.resets.take(&gpu.label, counters(gpu), read));
+            if !is_kept {
+                resets.drop_restored(Some(&gpu.label));
+            }
+            let reset = is_kept.then(|| resets.take(&gpu.label, counters(gpu), read));
             // A driver that still requests an action was not given it.
             if gpu.value(&m::RECOVERY_ACTION).is_some_and(|a| a > 0.0) {
                 continue;
@@ -212,6 +230,9 @@ impl Watch for State {
                 remedied(Clear::GpuReset, before);
             }
         }
+        if resets.take_due() {
+            judge.counted();
+        }
         said
     }
 
@@ -226,6 +247,8 @@ impl Watch for State {
     fn rebooted(&mut self) {
         self.stored.pending.drop_of(None);
         self.stored.repeated.rebooted();
+        // The counters start again with the driver.
+        self.stored.resets = Resets::default();
     }
 
     fn forget(&mut self, of: &Forget<'_>) -> bool {
@@ -256,7 +279,7 @@ impl State {
 fn counters(gpu: &Gpu<'_>) -> Counters {
     let volatile = |kind| whole(gpu.with(&m::ECC_ERRORS, &[("kind", kind), ("scope", "volatile")]));
     Counters {
-        energy: gpu.value(&m::ENERGY),
+        energy: gpu.value(&m::ENERGY).map(f64::floor),
         errors: volatile("corrected")
             .zip(volatile("uncorrected"))
             .map(|(c, u)| c.saturating_add(u)),

@@ -118,6 +118,9 @@ impl Engine {
         }
         match &event.body {
             EventBody::Progress | EventBody::Overrun { .. } | EventBody::CursorAhead { .. } => {
+                if of_log && matches!(event.body, EventBody::Overrun { .. }) {
+                    self.pass(event, new, of_log);
+                }
                 self.out.progress(now);
             }
             EventBody::Identity { pci, uuid } => {

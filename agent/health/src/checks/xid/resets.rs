@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Now;
 use crate::bounded::MAX_GPUS;
 
 /// The counters of a GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counters {
-    /// Energy since the driver attached it, in joules.
+    /// Energy since the driver attached it, in whole joules: a stored fraction might come back as a higher one.
     pub energy: Option<f64>,
-    /// Volatile memory errors, corrected and uncorrected.
+    /// Volatile memory errors, corrected and uncorrected. Not stored: anyone may clear them while nodewarden does not run.
+    #[serde(skip)]
     pub errors: Option<u64>,
 }
 
@@ -34,24 +37,43 @@ impl Counters {
 }
 
 /// The last reading of one GPU.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     counters: Counters,
     /// The time of the reading.
     read: Now,
     /// The reading in which they decreased, which the next reading must confirm.
+    #[serde(skip)]
     doubt: Option<Duration>,
     /// The first later reading in which it could not be used before a reset.
     lost: Option<Now>,
     /// The last reset: it happened after this time.
+    #[serde(skip)]
     reset: Option<Now>,
+    /// The last fault that a reset ends: the first reading after it must be stored.
+    #[serde(skip)]
+    fault: Option<Duration>,
+    /// Of the record: no reading since the start was compared with it.
+    #[serde(skip, default = "yes")]
+    is_restored: bool,
 }
 
-/// The last reading of each GPU, kept while it is unreadable. It is not stored: a reset before the first reading is
-/// not detected.
-#[derive(Debug, Default)]
+const fn yes() -> bool {
+    true
+}
+
+/// The last reading of each GPU in this boot, kept while it is unreadable. The stored one may be older than the last: it
+/// shows a reset as well, and ends less.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(super) struct Resets {
     seen: BTreeMap<String, Seen>,
+    /// The kernel log has been read to its end since the start.
+    #[serde(skip)]
+    is_log_read: bool,
+    /// A reading must be stored.
+    #[serde(skip)]
+    is_due: bool,
 }
 
 impl Resets {
@@ -60,7 +82,9 @@ impl Resets {
     pub(super) fn take(&mut self, gpu: &str, now: Counters, read: Now) -> Option<Now> {
         if let Some(seen) = self.seen.get_mut(gpu) {
             let is_new = read.boottime > seen.doubt.unwrap_or(seen.read.boottime);
-            if !is_new || !now.are_comparable(&seen.counters) {
+            // A line of the time before the start may name a later fault.
+            let waits = seen.is_restored && !self.is_log_read;
+            if waits || !is_new || !now.are_comparable(&seen.counters) {
                 return seen.reset;
             }
             if now.went_back(&seen.counters) {
@@ -71,6 +95,11 @@ impl Resets {
             }
             (seen.counters, seen.read) = (now, read);
             (seen.doubt, seen.lost) = (None, None);
+            let is_after = seen.fault.is_some_and(|fault| read.boottime >= fault);
+            if is_after || seen.is_restored {
+                self.is_due = true;
+                (seen.fault, seen.is_restored) = (None, false);
+            }
             return seen.reset;
         }
         if now != Counters::default() && self.seen.len() < MAX_GPUS {
@@ -80,20 +109,56 @@ impl Resets {
                 doubt: None,
                 lost: None,
                 reset: None,
+                fault: None,
+                is_restored: false,
             };
             self.seen.insert(gpu.to_owned(), seen);
+            self.is_due = true;
         }
         None
     }
 
     /// A reading, made at `read`, in which the driver had lost the GPU or required its reset: if the counters have
     /// decreased when it responds again, the reset was later. Only the first such reading counts: later ones may repeat
-    /// an answer from before the reset, and a fault after it must not end with it.
+    /// an answer from before the reset, and a fault after it must not end with it. After a start, the reset may have been
+    /// before it.
     pub(super) fn lost(&mut self, gpu: &str, read: Now) {
         if let Some(seen) = self.seen.get_mut(gpu)
             && read.boottime > seen.read.boottime
+            && !seen.is_restored
         {
+            self.is_due |= seen.lost.is_none();
             seen.lost.get_or_insert(read);
+        }
+    }
+
+    /// A fault that a reset ends.
+    pub(super) fn fault(&mut self, gpu: &str, now: Duration) {
+        if let Some(seen) = self.seen.get_mut(gpu) {
+            seen.fault = Some(now);
+        }
+    }
+
+    /// Whether a reading must be stored that was not before.
+    pub(super) fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.is_due)
+    }
+
+    /// The kernel log has been read to its end: what it said about the time before the start is known.
+    pub(super) fn log_read(&mut self) {
+        self.is_log_read = true;
+    }
+
+    /// Drops the restored reading of this GPU, or of all: a fault may have come after a reset that it would show.
+    pub(super) fn drop_restored(&mut self, gpu: Option<&str>) {
+        let is_of = |name: &str| gpu.is_none_or(|gpu| gpu == name);
+        self.seen.retain(|name, seen| !(seen.is_restored && is_of(name)));
+    }
+
+    /// The wait for the kernel log is over.
+    pub(super) fn log_timed_out(&mut self) {
+        if !self.is_log_read {
+            self.drop_restored(None);
         }
     }
 }
@@ -186,6 +251,92 @@ mod tests {
         assert_eq!(resets.take("g", energy(30.0), at(70)), Some(at(20)));
         assert_eq!(resets.take("g", energy(5.0), at(80)), Some(at(20)));
         assert_eq!(resets.take("g", energy(6.0), at(90)), Some(at(70)));
+    }
+
+    /// These readings as a later start finds them.
+    fn restored(resets: &Resets) -> Resets {
+        serde_json::from_str(&serde_json::to_string(resets).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_stored_reading_shows_a_reset_once_the_kernel_log_was_read() {
+        let energy = |joules| of(Some(joules), Some(0));
+        let mut first = Resets::default();
+        first.take("g", of(Some(5000.0), Some(7)), at(100));
+        first.take("h", of(None, Some(7)), at(100));
+        first.lost("h", at(105));
+        let mut resets = restored(&first);
+        // Whether a line of the time before the start names a fault after the reset is not known yet.
+        for second in [200, 210, 220] {
+            assert_eq!(resets.take("g", energy(10.0), at(second)), None);
+        }
+        resets.log_read();
+        resets.log_timed_out();
+        assert_eq!(resets.take("g", energy(20.0), at(230)), None);
+        resets.lost("g", at(235));
+        assert_eq!(resets.take("g", energy(30.0), at(240)), Some(at(100)));
+        // Cleared counts of errors are no proof.
+        for second in [230, 240] {
+            assert_eq!(resets.take("h", of(None, Some(0)), at(second)), None);
+        }
+
+        // A reset after it is seen as ever.
+        resets.lost("g", at(245));
+        assert_eq!(resets.take("g", energy(1.0), at(250)), Some(at(100)));
+        assert_eq!(resets.take("g", energy(2.0), at(260)), Some(at(245)));
+    }
+
+    #[test]
+    fn the_first_lost_reading_is_stored_with_it() {
+        let mut resets = Resets::default();
+        let energy = |joules| of(Some(joules), None);
+        resets.take("g", energy(5000.0), at(100));
+        assert!(resets.take_due() && !resets.take_due());
+        resets.lost("g", at(110));
+        assert!(resets.take_due());
+        resets.lost("g", at(120));
+        assert!(!resets.take_due());
+        let mut resets = restored(&resets);
+        resets.log_read();
+        assert_eq!(resets.take("g", energy(10.0), at(200)), None);
+        assert_eq!(resets.take("g", energy(20.0), at(210)), Some(at(110)));
+        assert!(resets.take_due());
+    }
+
+    #[test]
+    fn only_the_first_reading_after_a_fault_is_stored() {
+        let mut resets = Resets::default();
+        let mut take = |second: u64, fault: bool| {
+            if fault {
+                resets.fault("g", Duration::from_secs(second) + Duration::from_millis(1));
+            }
+            resets.take("g", of(Some(5000.0), None), at(second));
+            resets.take_due()
+        };
+        let stored = [(10, false), (20, true), (30, false), (40, false)].map(|(s, fault)| take(s, fault));
+        assert_eq!(stored, [true, false, true, false]);
+    }
+
+    #[test]
+    fn a_restored_reading_is_dropped_without_what_happened_before_the_start() {
+        let mut first = Resets::default();
+        for gpu in ["g", "h"] {
+            first.take(gpu, of(Some(5000.0), None), at(100));
+        }
+        let drops: [(fn(&mut Resets), bool); 4] = [
+            (Resets::log_timed_out, true),
+            (|resets| resets.drop_restored(None), true),
+            (|resets| resets.drop_restored(Some("g")), true),
+            (|resets| resets.drop_restored(Some("h")), false),
+        ];
+        for (drop, is_dropped) in drops {
+            let mut resets = restored(&first);
+            drop(&mut resets);
+            resets.log_read();
+            resets.take("g", of(Some(10.0), None), at(200));
+            let reset = resets.take("g", of(Some(20.0), None), at(210));
+            assert_eq!(reset.is_none(), is_dropped);
+        }
     }
 
     #[test]

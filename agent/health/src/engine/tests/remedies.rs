@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use collectors::EventBody;
 use collectors::event::Recovery;
 use collectors::gpu::metrics as m;
 use collectors::nvidia::metrics as n;
@@ -388,4 +389,122 @@ fn cleared_error_counts_are_no_reset() {
         show_each(&mut sim, after.into_iter().map(|joules| gpu(joules, 0)).collect());
         assert!(sim.says("xid119", ended), "{case}: {:?}", sim.incidents());
     }
+}
+
+/// An Xid, a reading after it, and a stop of this many seconds, in which the energy decreases.
+fn stopped(code: u32, seconds: u64, joules: u64) -> Sim {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show_each(&mut sim, vec![energy(5000)]);
+    sim.xid(code);
+    show_each(&mut sim, vec![energy(6000)]);
+    sim.sleep_until(sim.now.boottime + Duration::from_secs(seconds));
+    show(&mut sim, energy(joules));
+    sim
+}
+
+#[test]
+fn a_reset_while_nodewarden_did_not_run_ends_what_a_reset_ends() {
+    for (code, joules, ended) in [
+        (119, 10, true),
+        (119, 7000, false),
+        // A reset brings no lost GPU back, and no power: a reload of the driver sets the energy back too.
+        (79, 10, false),
+        (54, 10, false),
+    ] {
+        for repeats in [1, 2] {
+            let mut sim = stopped(code, 3600, joules);
+            for _ in 0..repeats {
+                sim.restart();
+            }
+            sim.pass(60);
+            let case = format!("{code} {joules}: {:?}", sim.incidents());
+            assert!(sim.says(&format!("xid{code}"), ended), "{case}");
+            sim.pass(600);
+            assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (1, !ended), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_was_returned_after_such_a_reset_is_not_drained_again() {
+    let mut sim = stopped(119, 3600, 10);
+    sim.restart();
+    sim.pass(60);
+    sim.slurm.admin_resumes();
+    sim.pass(1200);
+    assert_eq!(sim.slurm.drains, 1, "{:?}", sim.incidents());
+}
+
+#[test]
+fn a_stored_reading_from_before_the_fault_ends_nothing() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show_each(&mut sim, vec![energy(5000)]);
+    sim.sleep_until(sim.now.boottime + Duration::from_secs(5));
+    sim.xid(119);
+    show(&mut sim, energy(10));
+    sim.restart();
+    sim.pass(600);
+    assert!(sim.says("xid119", false), "{:?}", sim.incidents());
+}
+
+/// Lines older than 15 min open nothing, and lost ones are not known: each may be a fault after the reset.
+#[test]
+fn a_line_from_the_time_of_the_stop_keeps_what_a_reset_before_it_would_end() {
+    let overrun = EventBody::Overrun { lost: Some(3) };
+    for (age, body) in [
+        (1800, EventBody::Xid(xid_of(119))),
+        (60, EventBody::Xid(xid_of(119))),
+        (1800, overrun),
+    ] {
+        let mut sim = stopped(119, 3600, 10);
+        sim.restart_unread();
+        sim.event_behind(age, body.clone());
+        sim.log_is_read();
+        sim.pass(1200);
+        assert!(sim.says("xid119", false), "{age} {body:?}: {:?}", sim.incidents());
+        assert!(sim.slurm.is_drained());
+    }
+}
+
+#[test]
+fn a_stop_without_the_kernel_log_or_with_persistence_mode_off_shows_no_reset() {
+    for is_off in [false, true] {
+        let mut sim = stopped(119, 3600, 10);
+        sim.restart_unread();
+        if is_off {
+            sim.log_is_read();
+            let mut off = energy(10);
+            off.push((&m::PERSISTENCE_MODE, vec![], 0));
+            show_each(&mut sim, vec![off, energy(20)]);
+        } else {
+            sim.pass(60);
+            sim.log_is_read();
+        }
+        sim.pass(600);
+        assert!(sim.says("xid119", false), "{is_off}: {:?}", sim.incidents());
+    }
+}
+
+#[test]
+fn a_reading_of_an_earlier_boot_and_a_record_without_readings_show_no_reset() {
+    // An uncorrectable error ends with a reset or a reboot, once the driver shows no failed remap.
+    let mut sim = stopped(64, 60, 10);
+    sim.reboot();
+    sim.pass(60);
+    let mut known = energy(20);
+    known.push((&m::RECOVERY_ACTION, vec![], 0));
+    show(&mut sim, known);
+    sim.pass(60);
+    assert!(sim.says("xid64", false), "{:?}", sim.incidents());
+
+    let mut sim = stopped(119, 3600, 10);
+    let mut record = sim.record();
+    let stored = record["checks"].as_object_mut().unwrap().remove("xid").unwrap();
+    assert_eq!(stored["resets"][NAME]["counters"]["energy"], 6000.0);
+    record["checks"]["xid"] = serde_json::json!({"pending": [], "repeated": {}});
+    sim.set_record(&record);
+    sim.restart();
+    assert!(sim.engine.lost().is_empty());
+    sim.pass(600);
+    assert!(sim.says("xid119", false), "{:?}", sim.incidents());
 }
