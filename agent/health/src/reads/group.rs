@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use collectors::PciAddress;
+
 use super::known::Known;
 use super::port::{Link, Port};
 use crate::settings::Rdma;
@@ -58,7 +60,8 @@ pub struct Group<'a> {
     pub(crate) ports: Vec<&'a Port<'a>>,
     /// Those of them that are disabled, or without a cable: they are no peers.
     pub(crate) disabled: Vec<&'a Port<'a>>,
-    /// The number of ports, including absent ones.
+    /// The number of ports, including absent ones of adapters that were seen in this boot: another boot may have removed
+    /// an adapter or changed its address.
     members: usize,
     /// The ids of the ports that are not in the snapshot.
     pub(crate) absent: Vec<String>,
@@ -89,9 +92,12 @@ pub(crate) fn groups<'a>(ports: &'a [Port<'a>], known: &Known, rdma: &Rdma) -> V
         };
     for (id, role, rate) in known.once_in_use() {
         of(&role.name, (&role.layer, &role.driver), rate, &mut |group| {
-            group.members += 1;
             // They are in the order of their ids.
-            if ports.binary_search_by(|p| p.id.as_str().cmp(id)).is_err() {
+            let is_absent = ports.binary_search_by(|p| p.id.as_str().cmp(id)).is_err();
+            let adapter = PciAddress::parse(&role.pci);
+            let was_there = adapter.is_some_and(|pci| known.adapters.get(&pci).is_some());
+            group.members += usize::from(!is_absent || was_there);
+            if is_absent {
                 group.absent.push(id.to_owned());
             }
         });

@@ -171,6 +171,54 @@ fn fewer_than_four_ports_tell_nothing_about_whose_fault_it_is() {
     }
 }
 
+/// A node with these ports, whose adapters are on the PCI bus.
+fn on_the_bus(ports: impl Iterator<Item = usize>) -> Sim {
+    let mut sim = drains();
+    set_ports(&mut sim, ports);
+    sim.pass(2000);
+    sim
+}
+
+fn set_ports(sim: &mut Sim, ports: impl Iterator<Item = usize>) {
+    sim.host.ports = ports.map(Port::new).collect();
+    let on_bus = |port: &Port| (port.pci.clone(), "mlx5_core", Some(true));
+    sim.host.networks = sim.host.ports.iter().map(on_bus).collect();
+}
+
+/// The firmware numbers the buses again, or a card is taken out.
+#[test]
+fn a_port_that_this_boot_has_not_seen_is_no_peer() {
+    for (before, after) in [(0..2, 8..10), (0..3, 1..4), (0..4, 0..3)] {
+        let mut sim = on_the_bus(before.clone());
+        set_ports(&mut sim, after.clone());
+        sim.reboot();
+        sim.pass(2000);
+        sim.host.ports[0].down();
+        sim.pass(600);
+        let address = sim.host.ports[0].pci.clone();
+        let case = format!("{before:?} {after:?}");
+        assert_eq!(
+            sim.incidents(),
+            [format!("link down at {address} open")],
+            "{case}"
+        );
+        assert!(first_finding(&sim).evidence[0].contains("too few ports to attribute the fault"));
+        assert_eq!(sim.slurm.drains, 0, "{case}");
+    }
+}
+
+#[test]
+fn a_port_that_was_there_in_this_boot_is_a_peer_also_after_a_restart() {
+    let mut sim = on_the_bus(0..8);
+    set_ports(&mut sim, 0..3);
+    sim.restart();
+    sim.pass(2000);
+    sim.host.ports[0].down();
+    sim.pass(600);
+    let is_down = |i: &String| i.starts_with("link down");
+    assert!(!sim.incidents().iter().any(is_down), "{:?}", sim.incidents());
+}
+
 #[test]
 fn storage_ports_are_no_peers_of_the_fabric() {
     let mut sim = drains();
