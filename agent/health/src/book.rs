@@ -309,7 +309,8 @@ impl Book {
     }
 
     /// A snapshot of a later boot: ends findings that a reboot clears, if their subject is healthy and their needs are
-    /// met. Marks those that it leaves standing, unless a reading that may end one is still unknown (`None`).
+    /// met. Marks those that it leaves standing, unless a reading that may end one is still unknown (`None`), and those
+    /// whose device this boot does not have.
     /// `seat`: the address of an incident's GPU in this boot.
     pub(super) fn rebooted(
         &mut self,
@@ -333,8 +334,12 @@ impl Book {
         for incident in self.incidents.iter_mut().filter(|i| i.status != Status::Cleared) {
             let outlived = |seen: &Seen| seen.boot != *boot && is_over(incident, seen) == Some(false);
             let outlived: Vec<bool> = incident.findings.iter().map(outlived).collect();
-            for (seen, outlived) in incident.findings.iter_mut().zip(outlived) {
+            let seat = seat(incident);
+            let is_gone = |seen: &Seen| is_gone(&incident.subject, seat.as_ref(), seen, host);
+            let gone: Vec<Option<bool>> = incident.findings.iter().map(is_gone).collect();
+            for ((seen, outlived), gone) in incident.findings.iter_mut().zip(outlived).zip(gone) {
                 seen.outlived_boot |= outlived;
+                seen.is_gone = gone.unwrap_or(seen.is_gone) && seen.boot != *boot;
             }
         }
         self.resolve(wall, |incident, seen| {
@@ -406,6 +411,20 @@ impl Book {
             self.incidents.remove(at);
             surplus -= 1;
         }
+    }
+}
+
+/// Whether this boot does not have the device of a condition, or the controller of errors. `None`: not read.
+fn is_gone(subject: &Subject, seat: Option<&PciAddress>, seen: &Seen, host: &Host) -> Option<bool> {
+    match subject.kind {
+        SubjectKind::Gpu if seen.condition().is_some() => match host.place(seat?) {
+            Place::Unknown => None,
+            place => Some(place == Place::Gone),
+        },
+        SubjectKind::MemoryController if seen.clears.contains(&Clear::Reboot) => {
+            Some(host.lacks_controller(&subject.name))
+        }
+        _ => Some(false),
     }
 }
 

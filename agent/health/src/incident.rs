@@ -112,6 +112,9 @@ pub struct Seen {
     /// In a later boot than its own, the log and the readings left it standing.
     #[serde(skip)]
     pub outlived_boot: bool,
+    /// In a later boot than its own, a complete listing does not have its device.
+    #[serde(skip)]
+    pub is_gone: bool,
 }
 
 const fn unknown() -> bool {
@@ -149,6 +152,7 @@ impl Seen {
             others,
             comments_only: finding.comments_only,
             outlived_boot: false,
+            is_gone: false,
         }
     }
 

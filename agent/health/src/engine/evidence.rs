@@ -10,7 +10,7 @@ use crate::drain::maintenance;
 use crate::incident::{Incident, Seen};
 
 /// After this time since the start, evidence of the record that nothing confirms or ends counts all the same: its source
-/// may never answer.
+/// may never answer. That of a device that another boot does not have never counts: it may have been taken out.
 const CONFIRMED_AT_MOST: Duration = Duration::from_secs(600);
 
 impl Engine {
@@ -53,11 +53,11 @@ impl Engine {
         let is_of_boot = seen.boot == self.boot;
         let is_late = self.now.boottime.saturating_sub(self.started) >= CONFIRMED_AT_MOST;
         match &seen.key {
-            None => is_of_boot || seen.outlived_boot || is_late,
+            None => is_of_boot || seen.outlived_boot || (is_late && !seen.is_gone),
             Some(key) => match self.streaks.latest(key) {
                 Some(Latest::Good { .. }) => false,
                 Some(Latest::Bad { is_enough, .. }) => is_of_boot || is_enough || is_late,
-                None => is_late,
+                None => is_late && !seen.is_gone,
             },
         }
     }

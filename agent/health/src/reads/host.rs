@@ -95,6 +95,8 @@ pub struct Host {
     gpus: BTreeMap<PciAddress, Gpu>,
     /// Network functions: the bound driver, and whether an RDMA device is registered there.
     networks: BTreeMap<PciAddress, (String, Option<bool>)>,
+    /// The memory controllers, also unreadable ones.
+    controllers: BTreeSet<String>,
     /// Uncorrected errors by memory controller, in this boot.
     pub uncorrected: BTreeMap<String, u64>,
     /// The memory controllers of GPUs.
@@ -106,6 +108,10 @@ impl Host {
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut host = Self::default();
         host.read_bus(snapshot);
+        let devices = snapshot.collector("host").map(|host| host.devices.as_slice());
+        let subjects = devices.unwrap_or_default().iter().map(|device| &device.subject);
+        let controllers = subjects.filter(|subject| subject.kind == SubjectKind::MemoryController);
+        host.controllers = controllers.map(|subject| subject.name.clone()).collect();
         for sample in snapshot.samples(&EDAC_UNCORRECTED) {
             if let (Some(controller), Value::U64(count)) = (sample.label("controller"), sample.value) {
                 host.uncorrected.insert(controller.to_owned(), count);
@@ -190,6 +196,11 @@ impl Host {
                 None => Place::Present(false),
             },
         }
+    }
+
+    /// Whether the host's memory has other controllers, and not this one: its name may be of another driver.
+    pub fn lacks_controller(&self, name: &str) -> bool {
+        !self.controllers.contains(name) && self.controllers.difference(&self.of_gpus).next().is_some()
     }
 
     /// Whether the driver of this GPU may take lanes from its link while it is idle.

@@ -1,6 +1,8 @@
 //! How incidents end.
 
 use collectors::event::Recovery;
+use collectors::host::metrics::EDAC_UNCORRECTED;
+use collectors::{Block, Subject, SubjectKind};
 
 use super::sim::*;
 use crate::{Mode, OrderVerb};
@@ -144,6 +146,38 @@ fn memory_errors_end_with_a_boot_that_counts_none() {
     sim.pass(60);
     assert_eq!(sim.incidents(), ["uncorrected memory errors cleared"]);
     sim.clear_repaired();
+}
+
+/// Another driver of the memory controllers, after a repair.
+#[test]
+fn memory_errors_of_a_controller_that_another_boot_does_not_have_drain_no_more() {
+    let mc1 = || {
+        let mut block = Block::default();
+        block.u64(&EDAC_UNCORRECTED, &["mc1"], 0);
+        (
+            "host",
+            Subject::new(SubjectKind::MemoryController, "mc1"),
+            Ok(block),
+        )
+    };
+    // Where none is listed, the source may not answer.
+    for (others, drains) in [(vec![mc1()], 0), (vec![], 1)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.admin_drains("DIMM 4711");
+        sim.host.edac = Some(1);
+        sim.pass(60);
+        sim.host.edac = None;
+        sim.host.others = others;
+        sim.reboot();
+        sim.slurm.admin_resumes();
+        sim.pass(1200);
+        assert_eq!(sim.slurm.drains, drains);
+        assert_eq!(sim.incidents(), ["uncorrected memory errors open"]);
+        // The controller is back, and counts errors.
+        sim.host.edac = Some(1);
+        sim.pass(60);
+        assert_eq!(sim.slurm.drains, 1);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use collectors::gpu::metrics as m;
 use model::scheduler::HeldBy;
 
-use super::gpus::{driven, node, show, well};
+use super::gpus::{Series, driven, node, show, well};
 use super::sim::*;
 use crate::Mode;
 use crate::verdict::Health;
@@ -409,6 +409,54 @@ fn a_condition_that_is_never_read_drains_10_min_after_the_start() {
         sim.pass(40);
         assert_eq!(sim.slurm.drains, 1);
     }
+}
+
+/// A GPU whose memory cannot be repaired is sent in while a person's drain stands.
+#[test]
+fn a_condition_of_a_gpu_that_was_taken_out_drains_nothing_until_it_is_back_and_bad() {
+    let failed: Vec<Series> = vec![(&m::ROW_REMAP_FAILURE, vec![], 1)];
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    sim.slurm.admin_drains("RMA 4711 gpu0");
+    show(&mut sim, failed.clone());
+    sim.pass(60);
+    assert!(sim.says("row remap failed", false), "{:?}", sim.incidents());
+    sim.host.driven.clear();
+    sim.remove_gpu(GPU);
+    sim.reboot();
+    sim.slurm.admin_resumes();
+    for restarts in [false, true] {
+        if restarts {
+            sim.restart();
+        }
+        sim.pass(1200);
+        assert_eq!((sim.slurm.drains, health(&sim)), (0, Health::Unknown));
+        assert!(sim.says("row remap failed", false), "{:?}", sim.incidents());
+    }
+    // A listing that is not complete says nothing new.
+    sim.host.readable = false;
+    sim.pass(60);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.host.readable = true;
+    sim.set_gpu(GPU, "nvidia", Some(true));
+    show(&mut sim, failed);
+    sim.reboot();
+    sim.pass(300);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
+fn a_condition_of_a_gpu_that_is_there_and_not_read_drains_10_min_after_the_start() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    sim.slurm.admin_drains("RMA 4711 gpu0");
+    show(&mut sim, vec![(&m::ROW_REMAP_FAILURE, vec![], 1)]);
+    sim.pass(60);
+    sim.host.driven.clear();
+    sim.reboot();
+    sim.slurm.admin_resumes();
+    sim.pass(590);
+    assert_eq!(sim.slurm.drains, 0);
+    sim.pass(40);
+    assert_eq!(sim.slurm.drains, 1);
 }
 
 /// A link trains, a filesystem is mounted: what is bad right after a boot may be well a moment later.
