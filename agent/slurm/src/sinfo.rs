@@ -73,10 +73,20 @@ pub fn node(text: &str, proven: &Node, zone: &TimeZone) -> Option<Node> {
     })
 }
 
-/// BOOT_TIME of `scontrol show config`: the start of slurmctld.
+/// BOOT_TIME of `scontrol show config`: the start of slurmctld. A backup that took over shows the start of its process, which waited
+/// until then. The time at which it took over is unknown: it counts as later than any other.
 pub fn controller_started(text: &str, zone: &TimeZone) -> Option<i64> {
     let line = text.lines().find_map(|line| line.strip_prefix("BOOT_TIME"))?;
-    seconds(line.trim_start().strip_prefix('=')?.trim(), zone)
+    let started = seconds(line.trim_start().strip_prefix('=')?.trim(), zone)?;
+    Some(if backup_controls(text) { i64::MAX } else { started })
+}
+
+/// Whether a backup answered: `Slurmctld(primary) at HOST is DOWN`, and another line of this form that ends with UP. With one slurmctld
+/// there is only the first line.
+fn backup_controls(text: &str) -> bool {
+    let mut all = text.lines().filter_map(|line| line.strip_prefix("Slurmctld("));
+    let primary = all.next().filter(|line| line.starts_with("primary)"));
+    primary.is_some_and(|line| line.ends_with(" is DOWN")) && all.any(|line| line.ends_with(" is UP"))
 }
 
 /// Fuzz target: no panic; an accepted answer is about the node.
@@ -146,6 +156,34 @@ mod tests {
     fn the_start_of_slurmctld() {
         let text = "Configuration data as of 2026\nBOOT_TIME               = 2026-11-23T17:05:02\nCliFilterPlugins = (null)\n";
         assert_eq!(controller_started(text, &TimeZone::UTC), Some(1_795_453_502));
+        for (pings, expected) in [
+            ("Slurmctld(primary) at c1 is UP\n", 1_795_453_502),
+            ("Slurmctld(primary) at c1 is DOWN\n", 1_795_453_502),
+            (
+                "Slurmctld(primary) at c1 is UP\nSlurmctld(backup) at c2 is DOWN\n",
+                1_795_453_502,
+            ),
+            (
+                "Slurmctld(primary) at c1 is DOWN\nSlurmctld(backup) at c2 is DOWN\n",
+                1_795_453_502,
+            ),
+            (
+                "Slurmctld(primary) at c1 is DOWN\nSlurmctld(backup) at c2 is UP\n",
+                i64::MAX,
+            ),
+            (
+                "Slurmctld(primary) at c1 is DOWN\nSlurmctld(backup1) at c2 is DOWN\nSlurmctld(backup2) at c3 is UP\n\
+                 ** RESTORE SLURMCTLD DAEMON TO SERVICE **\n",
+                i64::MAX,
+            ),
+        ] {
+            let text = format!("{text}\n{pings}");
+            assert_eq!(
+                controller_started(&text, &TimeZone::UTC),
+                Some(expected),
+                "{pings}"
+            );
+        }
         assert_eq!(controller_started("BOOT_TIME = Unknown\n", &TimeZone::UTC), None);
         assert_eq!(controller_started("", &TimeZone::UTC), None);
     }

@@ -75,6 +75,20 @@ fn without_the_start_of_slurmctld_nothing_is_said_about_a_drain_that_is_gone() {
     assert_eq!(cluster.calls(), calls, "not asked again");
 }
 
+/// A backup of slurmctld shows the start of its process, which waited for the end of the primary.
+#[test]
+fn a_drain_that_is_gone_where_a_backup_took_over_is_no_older_than_its_start() {
+    let mut cluster = Cluster::new().with_sinfo();
+    cluster.set("started", "2026-11-01T00:00:00");
+    let pings = "\nSlurmctld(primary) at c1 is DOWN\nSlurmctld(backup) at c2 is UP\n";
+    cluster.set("pings", pings);
+    cluster.slurm.look().unwrap();
+    assert!(matches!(cluster.drain(), Outcome::Done(_)));
+    cluster.set("state", "IDLE");
+    let node = cluster.slurm.look().unwrap();
+    assert_eq!(node.controller_started, Some(i64::MAX));
+}
+
 /// On a busy slurmctld, an answer about the pause takes seconds.
 #[test]
 fn a_person_who_comes_while_the_pause_is_read() {
