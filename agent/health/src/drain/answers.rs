@@ -288,7 +288,7 @@ impl Drain {
         self.timing.blind();
         match error {
             LookError::NotHere(_) => {
-                self.timing.absent = true;
+                self.timing.not_proven(false);
                 // No own drain can be in place yet; a possible one stays recorded.
                 if matches!(
                     self.state,
@@ -308,7 +308,7 @@ impl Drain {
                 }
             }
             LookError::Failed(_) => {
-                self.timing.absent = false;
+                self.timing.not_proven(true);
                 self.timing.look_failed();
             }
         }

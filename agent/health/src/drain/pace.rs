@@ -8,6 +8,9 @@ const WANTED: Duration = Duration::from_secs(2);
 /// The same after [`PATIENCE`].
 const WANTED_LONG: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Looks that did not prove the node, after which the time doubles with each further one: each costs the whole node table.
+const UNPROVEN: u32 = 3;
+const UNPROVEN_MAX: Duration = Duration::from_secs(120);
 /// Failures after which the time doubles with each further one.
 const FAILURES: u32 = 3;
 const MAX: Duration = Duration::from_secs(300);
@@ -31,6 +34,8 @@ pub(super) struct Pace {
     pub failures: u32,
     /// Consecutive looks that said nothing about the node.
     pub blind: u32,
+    /// Consecutive looks that did not prove the node.
+    pub unproven: u32,
     /// From 0 to 1, by node and number of the look.
     pub spread: f64,
 }
@@ -89,7 +94,9 @@ impl Pace {
 
     fn slower(self, every: Duration) -> Duration {
         let doubled = self.failures.saturating_sub(FAILURES - 1).min(10);
-        every.saturating_mul(1 << doubled).min(MAX.max(every))
+        let every = every.saturating_mul(1 << doubled).min(MAX.max(every));
+        let doubled = self.unproven.saturating_sub(UNPROVEN - 1).min(10);
+        every.saturating_mul(1 << doubled).min(UNPROVEN_MAX.max(every))
     }
 }
 
@@ -111,6 +118,7 @@ mod tests {
             waited: Duration::from_secs(waited),
             failures,
             blind: failures,
+            unproven: 0,
             spread,
         }
     }
@@ -120,6 +128,22 @@ mod tests {
         assert_eq!(pace(0, 0, 0.0).wanted(), Duration::from_secs(2));
         assert_eq!(pace(599, 2, 1.0).wanted(), Duration::from_millis(1500));
         assert_eq!(pace(600, 0, 0.0).wanted(), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn the_third_look_that_proves_nothing_doubles_the_time_and_each_further_one_again() {
+        for (unproven, seconds) in [(2, 2), (3, 4), (4, 8), (8, 120), (30, 120)] {
+            let pace = Pace {
+                unproven,
+                ..pace(0, 0, 0.0)
+            };
+            assert_eq!(pace.wanted(), Duration::from_secs(seconds), "{unproven}");
+            assert_eq!(
+                pace.watch(Duration::from_secs(300)),
+                Duration::from_secs(300),
+                "never sooner than configured"
+            );
+        }
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(super) struct Timing {
     look_failures: u32,
     /// Consecutive looks that said nothing about the node.
     blind: u32,
+    /// Consecutive looks that did not prove the node.
+    unproven: u32,
     /// The number of looks.
     looks: u64,
     /// The start of the time in which a drain is required and does not stand, or evidence comes one after the other.
@@ -117,6 +119,7 @@ impl Timing {
         self.looked = Some(now);
         self.look_failures = 0;
         self.blind = 0;
+        self.unproven = 0;
         self.unsure = false;
         self.absent = false;
     }
@@ -152,6 +155,16 @@ impl Timing {
         self.look_failures = self.look_failures.saturating_add(1);
     }
 
+    /// Slurm's node is not proven to be this machine. Where no slurmd runs, the next one is proven soon.
+    pub(super) fn not_proven(&mut self, is_there: bool) {
+        self.absent = !is_there;
+        self.unproven = if is_there {
+            self.unproven.saturating_add(1)
+        } else {
+            0
+        };
+    }
+
     /// Whether a drain is required and does not stand, or the node must be read at once.
     pub(super) fn wait(&mut self, waits: bool, now: Duration) {
         if waits || self.unsure || self.urgent {
@@ -175,6 +188,7 @@ impl Timing {
                 .map_or(Duration::ZERO, |since| now.saturating_sub(since)),
             failures: self.look_failures,
             blind: self.blind,
+            unproven: self.unproven,
             spread: spread(seed, self.looks),
         }
     }

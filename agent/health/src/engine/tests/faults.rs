@@ -136,16 +136,18 @@ fn what_may_have_happened_is_repeated_with_longer_pauses_too() {
 }
 
 #[test]
-fn an_unproven_node_is_drained_within_2_s_of_the_proof() {
-    let mut sim = Sim::new(Mode::Drain);
-    sim.slurm.proven = false;
-    sim.xid(79);
-    assert_eq!(sim.drain_state(), "unproven");
-    sim.pass(300);
-    assert_eq!(sim.slurm.drains, 0);
-    sim.slurm.proven = true;
-    sim.pass(2);
-    assert_eq!(sim.drain_state(), "drained");
+fn an_unproven_node_is_drained_within_2_s_of_the_proof_and_within_2_min_of_a_late_one() {
+    for (unproven, after) in [(4, 2), (300, 120)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.proven = false;
+        sim.xid(79);
+        assert_eq!(sim.drain_state(), "unproven");
+        sim.pass(unproven);
+        assert_eq!(sim.slurm.drains, 0);
+        sim.slurm.proven = true;
+        sim.pass(after);
+        assert_eq!(sim.drain_state(), "drained");
+    }
 }
 
 #[test]

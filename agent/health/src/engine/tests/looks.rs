@@ -33,6 +33,42 @@ fn a_drain_that_must_wait_is_looked_for_every_10_s_after_ten_minutes() {
 }
 
 #[test]
+fn a_node_that_is_not_proven_is_asked_for_rarely_also_where_a_drain_is_required_or_recorded() {
+    for is_drained in [false, true] {
+        let mut sim = Sim::new(Mode::Drain);
+        if is_drained {
+            sim.xid(79);
+            sim.slurm.proven = false;
+            sim.restart();
+        } else {
+            sim.slurm.proven = false;
+            sim.xid(79);
+        }
+        let looks = sim.looks;
+        sim.pass(30);
+        assert!((3..=7).contains(&(sim.looks - looks)), "{}", sim.looks - looks);
+        sim.pass(3570);
+        assert!((30..60).contains(&(sim.looks - looks)), "{}", sim.looks - looks);
+        sim.slurm.proven = true;
+        sim.pass(120);
+        assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("drained", 1));
+    }
+}
+
+#[test]
+fn the_next_slurmd_is_proven_at_once_after_one_that_was_not() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.proven = false;
+    sim.xid(79);
+    sim.pass(3600);
+    sim.slurm.here = false;
+    sim.pass(121);
+    (sim.slurm.here, sim.slurm.proven) = (true, true);
+    sim.pass(2);
+    assert_eq!(sim.slurm.drains, 1);
+}
+
+#[test]
 fn a_controller_that_does_not_answer_is_asked_ever_more_rarely() {
     let mut sim = Sim::new(Mode::Drain);
     sim.slurm.admin_drains("RMA");
