@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::drain::{Want, lost};
+use super::drain::{Want, lost, spread};
 use model::scheduler::{Action, ActionId, IncidentId, Outcome};
 
-/// A failed comment is retried after this time.
+/// A failed comment is retried after this time to twice that.
 const RETRY: Duration = Duration::from_secs(300);
+/// A fault of the whole cluster begins and ends on all nodes in the same second: their comments are spread over this time.
+const SPREAD: Duration = Duration::from_secs(60);
 
 /// The own comment.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -24,8 +26,15 @@ pub(super) struct Comment {
     before: Option<IncidentId>,
     #[serde(skip)]
     act: Option<(ActionId, bool, Duration)>,
+    /// The time of the next act, while one is wanted.
     #[serde(skip)]
-    retry_at: Option<Duration>,
+    due: Option<Duration>,
+    /// The number of times that were chosen: each has another spread.
+    #[serde(skip)]
+    times: u64,
+    /// What spreads the timers of many nodes.
+    #[serde(skip)]
+    pub seed: u64,
     #[serde(skip)]
     pub dirty: bool,
 }
@@ -37,8 +46,31 @@ impl Comment {
         known.as_ref().filter(|_| !self.foreign)
     }
 
-    /// The next act, if one is due.
-    pub(super) fn next(&mut self, now: Duration, patience: Duration, want: Option<&Want>) -> Option<Action> {
+    fn spread(&mut self) -> f64 {
+        self.times += 1;
+        spread(self.seed, self.times)
+    }
+
+    fn retry(&mut self, now: Duration) {
+        let time = RETRY.mul_f64(1.0 + self.spread());
+        self.due = Some(now.saturating_add(time));
+    }
+
+    /// Whether the node's Comment is another than it should be.
+    fn is_wanted(&self, want: Option<&Want>) -> bool {
+        match want {
+            Some(want) => self.unsure || self.written.as_ref() != Some(&want.incident),
+            None => self.written.is_some(),
+        }
+    }
+
+    /// The next act, if one is due. `watch`: no comment is later than the next look.
+    pub(super) fn next(
+        &mut self,
+        now: Duration,
+        (patience, watch): (Duration, Duration),
+        want: Option<&Want>,
+    ) -> Option<Action> {
         if self
             .act
             .as_ref()
@@ -46,16 +78,24 @@ impl Comment {
         {
             self.act = None;
             // It may have been written.
-            self.retry_at = Some(now.saturating_add(RETRY));
+            self.retry(now);
         }
-        if self.act.is_some() || self.retry_at.is_some_and(|at| at > now) {
+        if self.act.is_some() {
+            return None;
+        }
+        if !self.is_wanted(want) {
+            self.due = None;
+            return None;
+        }
+        if self.due.is_none() {
+            let time = SPREAD.min(watch).mul_f64(self.spread());
+            self.due = Some(now.saturating_add(time));
+        }
+        if self.due.is_some_and(|at| at > now) {
             return None;
         }
         match (want, self.written.clone()) {
-            (Some(want), written) => {
-                if written.as_ref() == Some(&want.incident) && !self.unsure {
-                    return None;
-                }
+            (Some(want), _) => {
                 if !self.unsure {
                     self.before = self.written.take();
                 }
@@ -75,6 +115,7 @@ impl Comment {
     /// The number of the request that was sent.
     pub(super) fn sent(&mut self, id: ActionId, action: &Action, now: Duration) {
         self.act = Some((id, matches!(action, Action::Comment { .. }), now));
+        self.due = None;
     }
 
     /// Its outcome.
@@ -97,18 +138,15 @@ impl Comment {
             | Outcome::Held(_)
             | Outcome::NotOurs(_)
             | Outcome::Failed(_)
-            | Outcome::Unknown(_) => {
-                self.retry_at = Some(now.saturating_add(RETRY));
-            }
+            | Outcome::Unknown(_) => self.retry(now),
         }
     }
 
     /// The time of the next act.
-    pub(super) fn deadline(&self, now: Duration, patience: Duration, wanted: bool) -> Option<Duration> {
+    pub(super) fn deadline(&self, now: Duration, patience: Duration) -> Option<Duration> {
         if let Some((_, _, sent)) = &self.act {
             return Some(sent.saturating_add(lost(patience)));
         }
-        let due = wanted || self.written.is_some();
-        self.retry_at.filter(|at| due && *at > now)
+        self.due.filter(|at| *at > now)
     }
 }

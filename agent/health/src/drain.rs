@@ -18,6 +18,7 @@ use change::{Change, ENDED};
 use late::Late;
 use maintenance::JUDGING;
 use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, MAINTENANCE, Reason};
+pub(super) use pace::spread;
 use timing::Timing;
 pub(super) use timing::{back_off, lost};
 

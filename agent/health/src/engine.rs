@@ -118,6 +118,8 @@ impl Engine {
         }
         let seed = id::seed(&boot);
         state.drain.restored(now, seed);
+        state.comment.seed = seed;
+        state.mirror.seed = seed;
         state.actions = state.actions.saturating_add(ACTIONS_OF_A_RUN);
         let mut book = Book::default();
         book.incidents = std::mem::take(&mut state.incidents);
@@ -210,11 +212,9 @@ impl Engine {
         let facts = self.facts();
         [
             self.state.drain.deadline(&facts),
-            self.state.comment.deadline(
-                self.now.boottime,
-                self.policy.patience,
-                self.to_comment().is_some(),
-            ),
+            self.state
+                .comment
+                .deadline(self.now.boottime, self.policy.patience),
             self.state
                 .mirror
                 .deadline(self.now.boottime, self.policy.patience),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::drain::{back_off, lost};
+use super::drain::{back_off, lost, spread};
 use model::scheduler::mirror::MirrorSeen;
 use model::scheduler::{ActionId, NodeState, Outcome};
 
@@ -13,6 +13,8 @@ pub(super) struct Mirroring {
     act: Option<(ActionId, Duration)>,
     retry_at: Option<Duration>,
     failures: u32,
+    /// What spreads the timers of many nodes.
+    pub seed: u64,
 }
 
 impl Mirroring {
@@ -65,7 +67,8 @@ impl Mirroring {
     /// A copy that is behind the record may let another boot lift what needs a person: it is tried again as soon as a drain.
     fn retry(&mut self, now: Duration) {
         self.failures = self.failures.saturating_add(1);
-        self.retry_at = Some(now.saturating_add(back_off(self.failures)));
+        let part = spread(self.seed, u64::from(self.failures)) / 4.0;
+        self.retry_at = Some(now.saturating_add(back_off(self.failures).mul_f64(1.0 - part)));
     }
 
     /// The time of the next step.

@@ -101,7 +101,7 @@ impl Pace {
 }
 
 /// A value from 0 to 1 that differs between nodes and numbers.
-pub(super) fn spread(seed: u64, number: u64) -> f64 {
+pub(in super::super) fn spread(seed: u64, number: u64) -> f64 {
     // The finalizer of MurmurHash3: each bit of the input changes half of the bits of the output.
     let mut x = seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ x >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);

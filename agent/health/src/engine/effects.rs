@@ -324,7 +324,8 @@ impl Engine {
             self.state.mirror.sent(id, now);
             acts.push(Effect::Act(id, action));
         }
-        if may_write && let Some(action) = self.state.comment.next(now, self.policy.patience, want.as_ref()) {
+        let times = (self.policy.patience, self.policy.site.settings.scheduler.watch);
+        if may_write && let Some(action) = self.state.comment.next(now, times, want.as_ref()) {
             let id = self.action_id();
             self.state.comment.sent(id, &action, now);
             acts.push(Effect::Act(id, action));

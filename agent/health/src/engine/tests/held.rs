@@ -125,6 +125,7 @@ fn a_restart_while_held_waits_before_its_first_try() {
 #[test]
 fn the_comment_of_a_held_node_says_so_and_goes_with_the_drain() {
     let mut sim = held_by(HeldBy::Guard);
+    sim.pass(15);
     let comment = sim.slurm.comment.clone().unwrap();
     assert!(comment.contains("held by the limit on drains"), "{comment}");
     sim.slurm.held = None;

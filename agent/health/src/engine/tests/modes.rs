@@ -27,6 +27,7 @@ fn comment_writes_a_comment_and_takes_it_away() {
     let mut sim = Sim::new(Mode::Comment);
     sim.xid(79);
     let id = sim.engine.view().incidents[0].id.clone();
+    sim.pass(15);
     assert!(sim.slurm.comment.clone().unwrap().ends_with(&id));
     sim.pass(600);
     assert_eq!(sim.slurm.drains, 0);
@@ -142,12 +143,15 @@ fn what_the_configuration_may_not_say() {
 fn a_comment_that_was_not_replaced_is_removed_with_its_incident() {
     let mut sim = Sim::new(Mode::Comment);
     sim.xid(119);
+    sim.pass(15);
     let first = sim.slurm.comment.clone().unwrap();
     let mut other = xid_of(119);
     other.pci = pci(GPU2);
     sim.event(EventBody::Xid(other.clone()));
     sim.slurm.trouble.push_back(Trouble::Failed);
     sim.verdict_154(Recovery::None);
+    sim.pass(15);
+    assert!(sim.slurm.trouble.is_empty());
     assert_eq!(
         sim.slurm.comment.as_ref(),
         Some(&first),

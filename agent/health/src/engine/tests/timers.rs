@@ -1,4 +1,4 @@
-//! The looks of 500 nodes whose agents start at the same moment: one controller answers all of them.
+//! What 500 nodes ask one controller at the same moment: the looks after a common start, and the comments of a common fault.
 
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ const NODES: u32 = 500;
 const DRAINED: u32 = NODES / 2;
 /// The time over which the first looks are spread, in seconds. Later ones are rarer: a second would hold 1 of them.
 const START: usize = 30;
+/// The time over which comments are spread, in seconds.
+const COMMENTS: usize = 60;
 /// The default of `slurm.watch`, in seconds: no second look comes earlier.
 const WATCH: usize = 300;
 /// 35 min in seconds.
@@ -80,4 +82,53 @@ fn after_a_common_restart_of_500_nodes_no_second_has_three_times_the_mean_of_loo
     println!("later looks: at most {most_in_30} in {START} s, mean {mean_of_30:.1}");
     assert!(most_in_30 as f64 <= 3.0 * mean_of_30, "{later:?}");
     assert!(seconds[WATCH..].iter().all(|n| (*n as f64) <= mean));
+}
+
+/// The seconds after the fault in which this node writes its comment, and after the end of the fault in which it removes it. The first
+/// writes may fail.
+fn comments(node: u32, failures: usize) -> (Vec<usize>, Vec<usize>) {
+    let mut config = config(Mode::Comment);
+    config.scheduler.watch = Duration::from_secs(WATCH as u64);
+    let mut sim = Sim::with(config, None);
+    sim.boot = node;
+    sim.wipe();
+    sim.pass(60);
+    sim.slurm.trouble = vec![Trouble::Failed; failures].into();
+    let acts = |sim: &mut Sim, seconds: u64| {
+        let (start, mut seen, mut all) = (sim.now.boottime, sim.acts, Vec::new());
+        for _ in 0..seconds {
+            sim.pass(1);
+            let second = usize::try_from((sim.now.boottime - start).as_secs()).unwrap();
+            all.extend((seen..sim.acts).map(|_| second - 1));
+            seen = sim.acts;
+        }
+        all
+    };
+    sim.xid(79);
+    let written = acts(&mut sim, 720);
+    assert!(sim.slurm.comment.is_some());
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(crate::OrderVerb::Clear, &id).unwrap();
+    let removed = acts(&mut sim, 60);
+    assert_eq!(sim.slurm.comment, None);
+    (written, removed)
+}
+
+#[test]
+fn the_comments_of_a_fault_of_500_nodes_and_their_ends_are_spread_also_after_a_failure() {
+    let (mut written, mut again, mut removed) = (vec![0; 720], vec![0; 720], vec![0; COMMENTS]);
+    for node in 0..NODES {
+        let (acts, end) = comments(node, 1);
+        assert_eq!((acts.len(), end.len()), (2, 1), "{acts:?} {end:?}");
+        written[acts[0]] += 1;
+        again[acts[1]] += 1;
+        removed[end[0]] += 1;
+    }
+    assert_eq!(written[COMMENTS..].iter().sum::<usize>(), 0);
+    let (most, mean) = most_and_mean(&written[..COMMENTS]);
+    assert!(most as f64 <= 3.0 * mean, "{written:?}");
+    let (most, mean) = most_and_mean(&removed);
+    assert!(most as f64 <= 3.0 * mean, "{removed:?}");
+    assert_eq!(again[..300].iter().sum::<usize>(), 0, "not sooner than 5 min");
+    assert!(again.iter().all(|n| (*n as f64) <= 3.0 * mean), "{again:?}");
 }
