@@ -62,6 +62,9 @@ pub fn patience(timeout: Duration) -> Duration {
 
 /// The word of [`Permission::Withheld`] for a node in maintenance.
 pub const MAINTENANCE: &str = "maint";
+
+/// What the text of an act begins with that ended before its write.
+pub const NOT_WRITTEN: &str = "nothing was written: ";
 /// The word of [`Permission::Withheld`] for a state that the scheduler names with words that are not known.
 pub const UNKNOWN_STATE: &str = "unknown_state";
 

@@ -4,7 +4,9 @@ use super::super::Now;
 use super::change::{DROPPED, LOST, RESUMED};
 use super::{Drain, Happened, Reboot, State};
 use model::scheduler::mirror::MirrorSeen;
-use model::scheduler::{ActionId, Author, IncidentId, LookError, NodeState, Outcome, Permission};
+use model::scheduler::{
+    ActionId, Author, IncidentId, LookError, NOT_WRITTEN, NodeState, Outcome, Permission,
+};
 
 /// The controller has saved a drain after this time (seconds): it writes its state at once, or 5 s after the last time.
 const SAVED: u64 = 8;
@@ -183,6 +185,10 @@ impl Drain {
             Permission::Allowed if self.state == State::Held => {}
             // The reason why the last write failed.
             Permission::Allowed if self.state == State::Wanted && !self.why.is_empty() => {}
+            Permission::Allowed if self.state == State::Writing && self.why.starts_with(NOT_WRITTEN) => {
+                let why = self.why.clone();
+                self.to(State::Wanted, why, now);
+            }
             Permission::Allowed => self.to(State::Wanted, "not written yet", now),
         }
         None
@@ -301,14 +307,14 @@ impl Drain {
                 }
             }
             LookError::NotOurs(_) => {
-                self.timing.absent = false;
+                self.timing.not_proven(true);
                 if matches!(self.state, State::Wanted | State::Withheld) {
                     self.timing.unsure = false;
                     self.to(State::Unproven, error.to_string(), now);
                 }
             }
             LookError::Failed(_) => {
-                self.timing.not_proven(true);
+                self.timing.absent = false;
                 self.timing.look_failed();
             }
         }

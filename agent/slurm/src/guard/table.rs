@@ -11,18 +11,12 @@ use super::reservation::Reservation;
 use super::slot;
 use crate::parse::seconds;
 use crate::sinfo::{self, END, format};
-use crate::state::Node;
+use crate::state::{Flag, Node};
 use crate::{texts, words};
 
-/// 20.11 lacks StateComplete: its value is empty.
-const FIELDS: [&str; 6] = [
-    "Nodes",
-    "NodeList",
-    "StateComplete",
-    "Timestamp",
-    "User",
-    "Reason",
-];
+/// 20.11 lacks StateComplete: its value is empty. Not User: sinfo looks up the user of every line, and a directory server that is slow or
+/// away would delay each drain.
+const FIELDS: [&str; 5] = ["Nodes", "NodeList", "StateComplete", "Timestamp", "Reason"];
 
 /// The arguments.
 pub fn args(partition: &str) -> Vec<String> {
@@ -38,7 +32,9 @@ pub struct Table {
     pub standing: BTreeSet<String>,
     /// Such nodes whose names are not known.
     pub unnamed: u64,
-    /// The own node. `None`: it must be read alone.
+    /// Its nodes, without those of a cloud that have no machine now.
+    pub nodes: u64,
+    /// The own node, without the user who set its reason. `None`: it must be read alone.
     pub own: Option<Node>,
 }
 
@@ -62,6 +58,7 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
     let mut table = Table {
         standing: BTreeSet::new(),
         unnamed: 0,
+        nodes: 0,
         own: None,
     };
     // A reason may hold line breaks: a value ends at its own character.
@@ -75,7 +72,10 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
         let words = line.state.map(|state| words::read(&state.to_ascii_uppercase()));
         let is_drained = words
             .as_ref()
-            .is_none_or(|words| words.flags.contains(&crate::state::Flag::Drain));
+            .is_none_or(|words| words.flags.contains(&Flag::Drain));
+        if words.as_ref().is_none_or(|words| has_machine(&words.flags)) {
+            table.nodes = table.nodes.saturating_add(line.nodes);
+        }
         let names = hostlist::expand(line.names).filter(|names| names.len() as u64 == line.nodes);
         if is_ours && is_drained {
             match &names {
@@ -94,7 +94,7 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
                 unknown_words: words.unknown,
                 reason: sinfo::reason(line.reason).map(|text| NodeReason {
                     text,
-                    user: line.user.to_owned(),
+                    user: String::new(),
                     at: seconds(line.time, zone),
                 }),
                 ..proven.clone()
@@ -108,12 +108,17 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
     (lines > 0).then_some(table)
 }
 
+/// Whether it is one of the site, which Slurm may have powered down, or one of a cloud that runs.
+fn has_machine(flags: &BTreeSet<Flag>) -> bool {
+    let off = [Flag::PoweredDown, Flag::PoweringDown];
+    !flags.contains(&Flag::Cloud) || off.iter().all(|flag| !flags.contains(flag))
+}
+
 struct Line<'a> {
     nodes: u64,
     names: &'a str,
     state: Option<&'a str>,
     time: &'a str,
-    user: &'a str,
     reason: &'a str,
 }
 
@@ -125,21 +130,20 @@ fn take_line(text: &str) -> Option<(Line<'_>, &str)> {
         rest = after;
         Some(value.trim())
     };
-    let (nodes, names, third, fourth, fifth) = (next()?, next()?, next()?, next()?, next()?);
+    let (nodes, names, third, fourth) = (next()?, next()?, next()?, next()?);
     // A release that leaves an unknown field out, with its end, has the time in the third place.
     let is_time = |text: &str| text == "Unknown" || text.starts_with(|c: char| c.is_ascii_digit());
-    let (state, time, user, reason) = if is_time(third) {
-        (None, third, fourth, fifth)
+    let (state, time, reason) = if is_time(third) {
+        (None, third, fourth)
     } else {
         let state = Some(third).filter(|state| !state.is_empty());
-        (state, fourth, fifth, next()?)
+        (state, fourth, next()?)
     };
     let line = Line {
         nodes: nodes.parse().ok()?,
         names,
         state,
         time,
-        user,
         reason,
     };
     let rest = rest
@@ -160,7 +164,7 @@ pub fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Base, Flag};
+    use crate::state::Base;
 
     fn table(text: &str) -> Option<Table> {
         read(&text.replace('|', "\u{1f}"), &Node::named("n7"), &TimeZone::UTC)
@@ -169,12 +173,12 @@ mod tests {
     #[test]
     fn drains_of_ours_are_counted_over_groups_of_nodes() {
         let table = table(
-            "1|n9|idle+drain|2026-11-23T19:57:08|root|nodewarden:xid.79 gpu3 act=reboot id=abcdefg2|\n\
-             2|n[1-2]|idle+drain|2026-11-23T19:57:08|root|nodewarden:xid.79 act=reboot id=abcdefg3|\n\
-             1|n3|mixed+drain|2026-11-23T19:57:08|alice|RMA of\nnodewarden: n3|\n\
-             1|n4|idle|2026-11-23T19:57:08|root|nodewarden:xid.79 a remnant id=abcdefg4|\n\
-             1|n5|idle+drain|2026-11-23T19:57:08|root|nodewarden: lifted abcdefg5|\n\
-             9993|n[6-8,10-9999]|mixed|Unknown|root|none|\n",
+            "1|n9|idle+drain|2026-11-23T19:57:08|nodewarden:xid.79 gpu3 act=reboot id=abcdefg2|\n\
+             2|n[1-2]|idle+drain|2026-11-23T19:57:08|nodewarden:xid.79 act=reboot id=abcdefg3|\n\
+             1|n3|mixed+drain|2026-11-23T19:57:08|RMA of\nnodewarden: n3|\n\
+             1|n4|idle|2026-11-23T19:57:08|nodewarden:xid.79 a remnant id=abcdefg4|\n\
+             1|n5|idle+drain|2026-11-23T19:57:08|nodewarden: lifted abcdefg5|\n\
+             9993|n[6-8,10-9999]|mixed|Unknown|none|\n",
         )
         .unwrap();
         assert_eq!((table.count(), table.standing.contains("n2")), (3, true));
@@ -184,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_own_node_with_its_reason() {
-        let own = table("1|n7|idle+drain+maintenance|2026-11-23T19:57:08|alice|RMA|\n")
+        let own = table("1|n7|idle+drain+maintenance|2026-11-23T19:57:08|RMA|\n")
             .unwrap()
             .own
             .unwrap();
@@ -192,15 +196,33 @@ mod tests {
         let reason = own.reason.unwrap();
         assert_eq!(
             (reason.text.as_str(), reason.user.as_str(), reason.at),
-            ("RMA", "alice", Some(1_795_463_828))
+            ("RMA", "", Some(1_795_463_828))
         );
+    }
+
+    #[test]
+    fn no_user_is_looked_up() {
+        assert!(!args("gpu").iter().any(|arg| arg.contains("User")));
+    }
+
+    #[test]
+    fn nodes_of_a_cloud_without_a_machine_do_not_count() {
+        let table = table(
+            "980|n[20-999]|idle+cloud+powered_down|Unknown|none|\n\
+             2|n[10-11]|idle+cloud+powering_down|Unknown|none|\n\
+             3|n[12-14]|idle+powered_down|Unknown|none|\n\
+             5|n[15-19]|idle+cloud|Unknown|none|\n\
+             10|n[0-9]|mixed+cloud+drain|2026-11-23T19:57:08|nodewarden:x id=abcdefg2|\n",
+        )
+        .unwrap();
+        assert_eq!((table.nodes, table.count()), (18, 10));
     }
 
     #[test]
     fn without_the_complete_state_reasons_of_ours_count_and_the_own_node_is_read_alone() {
         for (state, of) in [("|", "20.11"), ("", "a release that leaves it out")] {
             let text = format!(
-                "2|n[7-8]|{state}2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n1|n1|{state}Unknown|Unknown|none|\n"
+                "2|n[7-8]|{state}2026-11-23T19:57:08|nodewarden:x id=abcdefg2|\n1|n1|{state}Unknown|none|\n"
             );
             let table = table(&text).unwrap();
             assert_eq!((table.count(), table.own), (2, None), "{of}");
@@ -209,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_list_of_nodes_that_no_release_prints_alike_leaves_the_own_node_out() {
-        let table = table("4|r[1-2]n[7-8]|idle|Unknown|root|none|\n").unwrap();
+        let table = table("4|r[1-2]n[7-8]|idle|Unknown|none|\n").unwrap();
         assert_eq!((table.count(), table.own), (0, None));
     }
 
@@ -217,8 +239,8 @@ mod tests {
     #[test]
     fn two_lines_with_the_own_name_leave_the_own_node_out() {
         let (ours, theirs) = (
-            "1|n7|mixed+drain|2026-11-23T19:57:08|bob|RMA 4711|\n",
-            "3|n[6-8]|idle|Unknown|root|none|\n",
+            "1|n7|mixed+drain|2026-11-23T19:57:08|RMA 4711|\n",
+            "3|n[6-8]|idle|Unknown|none|\n",
         );
         for text in [
             format!("{ours}{theirs}"),
@@ -231,8 +253,7 @@ mod tests {
 
     #[test]
     fn nodes_with_a_slot_and_no_drain_yet_are_coming() {
-        let table =
-            table("2|n[1-2]|idle+drain|2026-11-23T19:57:08|root|nodewarden:x id=abcdefg2|\n").unwrap();
+        let table = table("2|n[1-2]|idle+drain|2026-11-23T19:57:08|nodewarden:x id=abcdefg2|\n").unwrap();
         let slot = |name: &str, holder: &str| Reservation {
             name: name.to_owned(),
             start: 0,
@@ -257,8 +278,8 @@ mod tests {
             "",
             "\n",
             "PARTITION AVAIL\n",
-            "x|n7|idle|Unknown|root|none|\n",
-            "1|n7|idle|Unknown|root|\n",
+            "x|n7|idle|Unknown|none|\n",
+            "1|n7|idle|Unknown|\n",
         ] {
             assert_eq!(table(text), None, "{text:?}");
         }

@@ -164,6 +164,9 @@ impl Slurm {
         let table = self.table(found, &partition, proven)?;
         if let Some(table) = &table {
             guard.standing = Some(table.count());
+            // slurmctld counts each node that a cloud may ever start.
+            let nodes = partition.nodes.min(table.nodes);
+            guard.most = pool.standing(&self.config.guard.limits(nodes));
             let slots = after.iter().filter(|taken| place.is_of_partition(taken));
             self.stands(found, &guard, table.coming(slots, &proven.name).len() as u64)
                 .map_err(|why| held(HeldBy::Standing, why, Some(guard.clone())))?;

@@ -254,7 +254,7 @@ fn as_many_drains_as_may_stand_wait_for_a_person() {
     let mut cluster = guarded();
     cluster.set(
         "others",
-        "5|n[3-7]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n",
+        "5|n[3-7]|idle+drain|2026-11-21T03:20:00|nodewarden:xid.79 id=abcdefg3|\n",
     );
     let outcome = cluster.drain();
     let (by, why) = held_by(&outcome);
@@ -263,7 +263,7 @@ fn as_many_drains_as_may_stand_wait_for_a_person() {
     assert!(!cluster.wrote());
     let taken = slots(&cluster);
     assert_eq!(taken.len(), 1);
-    cluster.set("others", "5|n[3-7]|idle|Unknown|root|none|\n");
+    cluster.set("others", "5|n[3-7]|idle|Unknown|none|\n");
     assert_eq!(
         done(cluster.drain()).slot.as_ref(),
         taken.first(),
@@ -272,11 +272,31 @@ fn as_many_drains_as_may_stand_wait_for_a_person() {
 }
 
 #[test]
+fn nodes_that_a_cloud_could_start_do_not_raise_the_number_of_drains_that_may_stand() {
+    let mut cluster = guarded();
+    cluster.set("size", "1000");
+    cluster.slurm.config.guard.standing = Standing::Percent(5);
+    // The size of the partition is read again.
+    cluster.slurmd_started(200);
+    cluster.slurm.look().unwrap();
+    let ours = "19|n[1-19]|idle+cloud+drain|2026-11-21T03:20:00|nodewarden:xid.79 id=abcdefg3|\n";
+    let others = |rest: &str| format!("{ours}980|n[20-999]|{rest}|Unknown|none|\n");
+    cluster.set("others", &others("idle+cloud+powered_down"));
+    let outcome = cluster.drain();
+    let (by, why) = held_by(&outcome);
+    assert_eq!(by, HeldBy::Standing);
+    assert!(why.contains("at most 2 may be"), "{why}");
+    assert!(!cluster.wrote());
+    cluster.set("others", &others("idle+cloud"));
+    assert_eq!(done(cluster.drain()).most, 50);
+}
+
+#[test]
 fn nodes_that_have_a_slot_and_did_not_write_yet_count_as_standing() {
     let mut cluster = guarded();
     cluster.set(
         "others",
-        "4|n[3-6]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n",
+        "4|n[3-6]|idle+drain|2026-11-21T03:20:00|nodewarden:xid.79 id=abcdefg3|\n",
     );
     let one = slot_of("nodewarden--gpu--a--1", "n3", 5);
     cluster.set(
@@ -331,7 +351,10 @@ fn a_fault_that_proves_one_device_broken_and_a_drain_in_maintenance_have_slots_o
 fn a_node_that_a_person_drained_or_that_is_in_maintenance_gives_its_slot_back() {
     let mut cluster = guarded();
     cluster.drained("RMA 4711");
-    assert!(matches!(cluster.drain(), Outcome::Foreign(_)));
+    let Outcome::Foreign(node) = cluster.drain() else {
+        panic!()
+    };
+    assert_eq!(node.reason.unwrap().user, "root", "of the node's own sinfo");
     assert_eq!(slots(&cluster), [""; 0]);
     cluster.set("state", "IDLE+MAINTENANCE+RESERVED");
     assert!(matches!(cluster.drain(), Outcome::Withheld(..)));
@@ -357,7 +380,7 @@ fn one_node_does_not_take_the_slots_of_all() {
 #[test]
 fn a_slot_that_a_node_kept_serves_its_drain_beside_four_used_ones() {
     let mut cluster = guarded();
-    let full = "5|n[3-7]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n";
+    let full = "5|n[3-7]|idle+drain|2026-11-21T03:20:00|nodewarden:xid.79 id=abcdefg3|\n";
     cluster.set("others", full);
     assert_eq!(held_by(&cluster.drain()).0, HeldBy::Standing);
     let kept = slots(&cluster).remove(0);
@@ -386,7 +409,7 @@ fn a_slot_that_is_half_over_is_given_back_and_taken_again() {
     cluster.slurm.config.guard.per_code = 1;
     cluster.set(
         "others",
-        "5|n[3-7]|idle+drain|2026-11-21T03:20:00|root|nodewarden:xid.79 id=abcdefg3|\n",
+        "5|n[3-7]|idle+drain|2026-11-21T03:20:00|nodewarden:xid.79 id=abcdefg3|\n",
     );
     assert_eq!(held_by(&cluster.drain()).0, HeldBy::Standing);
     let name = slots(&cluster).remove(0);

@@ -13,8 +13,10 @@ use super::memory::DrainMemory;
 use super::scontrol::Scontrol;
 use super::seen::SeenSlurmd;
 use super::stop::StopFiles;
-use model::scheduler::{Action, Author, Guard, Held, IncidentId, LookError, NodeState, Outcome, Permission};
-use slurm::state::{Flag, Node};
+use model::scheduler::{
+    Action, Author, Guard, Held, IncidentId, LookError, NOT_WRITTEN, NodeState, Outcome, Permission,
+};
+use slurm::state::{Base, Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, sinfo, texts};
 use sys::spawn::{self, CommandRunner};
 
@@ -63,9 +65,9 @@ impl Silence {
     /// The outcome of an act that was not begun.
     pub(super) fn before_write(self) -> Box<Outcome> {
         Box::new(match self {
-            Self::Late(why) => Outcome::Unknown(format!("nothing was written: {why}")),
+            Self::Late(why) => Outcome::Unknown(format!("{NOT_WRITTEN}{why}")),
             Self::Said(LookError::NotHere(why) | LookError::NotOurs(why)) => Outcome::NotOurs(why),
-            Self::Said(LookError::Failed(why)) => Outcome::Failed(format!("nothing was written: {why}")),
+            Self::Said(LookError::Failed(why)) => Outcome::Failed(format!("{NOT_WRITTEN}{why}")),
         })
     }
 }
@@ -280,6 +282,10 @@ impl Slurm {
         })?;
         let taken = self.take_slot(&found, &proven, action)?;
         let node = match taken.own {
+            // Another drain: only sinfo of the node alone shows who set it.
+            Some(node) if node.has(Flag::Drain) || node.base == Base::Down => {
+                self.look_for(Some(&found)).map_err(Silence::before_write)?.1
+            }
             Some(node) => {
                 self.accept(&found, &node, false).map_err(Silence::before_write)?;
                 node

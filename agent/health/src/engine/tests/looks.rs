@@ -142,6 +142,21 @@ fn a_drain_does_not_come_before_the_line_that_says_the_fault_is_over() {
 }
 
 #[test]
+fn the_cause_stays_shown_while_a_drain_is_not_begun_and_looks_succeed() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.slurm.trouble.extend(vec![Trouble::NotBegun; 20]);
+    sim.xid(79);
+    for _ in 0..20 {
+        sim.pass(7);
+        let why = sim.engine.view().drain.why;
+        assert!(why.contains("sinfo: timed out"), "{why}");
+    }
+    sim.slurm.trouble.clear();
+    sim.pass(300);
+    assert_eq!(sim.drain_state(), "drained");
+}
+
+#[test]
 fn new_evidence_does_not_wait_for_the_back_off_of_earlier_failures() {
     let mut sim = Sim::new(Mode::Drain);
     sim.slurm.trouble.extend(vec![Trouble::TimeoutLost; 20]);

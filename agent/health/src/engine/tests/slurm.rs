@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use model::scheduler::{Action, Guard, Held, HeldBy, LookError, NodeReason, NodeState, Outcome, Permission};
+use model::scheduler::{
+    Action, Guard, Held, HeldBy, LookError, NOT_WRITTEN, NodeReason, NodeState, Outcome, Permission,
+};
 use slurm::describe;
 use slurm::state::{Base, Flag, Node};
 
@@ -15,6 +17,8 @@ pub(super) enum Trouble {
     TimeoutLate,
     /// The act does not happen, and the answer says that it is not known.
     TimeoutLost,
+    /// A command before the write gets no answer.
+    NotBegun,
     Failed,
     NotOurs,
 }
@@ -181,6 +185,7 @@ impl Slurm {
                 return Outcome::Unknown("timed out".to_owned());
             }
             Some(Trouble::TimeoutLost) => return Outcome::Unknown("timed out".to_owned()),
+            Some(Trouble::NotBegun) => return Outcome::Unknown(format!("{NOT_WRITTEN}sinfo: timed out")),
             Some(Trouble::TimeoutDone) => {
                 self.write(action);
                 return Outcome::Unknown("timed out".to_owned());

@@ -194,7 +194,7 @@ impl Controller {
             ["-h", "-p", ..] => (0..nodes).fold(String::new(), |mut text, node| {
                 let name = format!("n{node}");
                 let (state, reason) = self.shown(&name);
-                writeln!(text, "1|{name}|{state}|2026-11-21T03:20:00|root|{reason}|").unwrap();
+                writeln!(text, "1|{name}|{state}|2026-11-21T03:20:00|{reason}|").unwrap();
                 text
             }),
             ["-h", "-a", "-n", name, ..] => {
