@@ -434,7 +434,7 @@ fn finding(judge: &Judge<'_>, check: &Check, last: &Last, ends: Ends) -> Finding
     Finding {
         pci,
         detail: row(id).map(|row| row.what.to_owned()).unwrap_or_default(),
-        remedy: if ends == Ends::Reboot {
+        remedy: if ends == Ends::Reboot && row(id).is_some_and(|row| !row.follows) {
             Remedy::Reboot
         } else {
             Remedy::Inspect

@@ -25,6 +25,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "ext4 became read-only",
         about: Filesystem,
         meaning: fault(Ends::Reboot),
+        follows: true,
         forms: &[at("EXT4-fs (<>): Remounting filesystem read-only")],
         ..ROW
     },
@@ -34,6 +35,7 @@ pub(super) static ROWS: &[Row] = &[
         names_program: true,
         about: Filesystem,
         meaning: fault(Ends::Reboot),
+        follows: true,
         forms: &[
             at("EXT4-fs error (device <>): "),
             at("EXT4-fs error (device <>) in "),
@@ -45,6 +47,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "a filesystem's journal was given up",
         about: Filesystem,
         meaning: fault(Ends::Reboot),
+        follows: true,
         forms: &[
             at("Aborting journal on device <>."),
             at("JBD2: Detected IO errors while flushing file data on <>"),
@@ -56,6 +59,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "XFS shut a filesystem down",
         about: Filesystem,
         meaning: fault(Ends::Reboot),
+        follows: true,
         forms: &[
             at("XFS (<>): *hutting down filesystem"),
             at("XFS (<>): Filesystem has been shut down due to log error "),
@@ -70,6 +74,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "an XFS error",
         about: Filesystem,
         meaning: fault(Ends::Reboot),
+        follows: true,
         forms: &[
             at("XFS (<>): Metadata corruption detected at "),
             at("XFS (<>): Metadata CRC error detected at "),
@@ -88,6 +93,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "Btrfs became read-only",
         about: Filesystem,
         meaning: fault(Ends::Reboot),
+        follows: true,
         forms: &[
             at("BTRFS info (device <>*): forced readonly"),
             at("BTRFS: error (device <>*) in *: errno=-"),

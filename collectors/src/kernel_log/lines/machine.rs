@@ -232,6 +232,7 @@ pub(super) static ROWS: &[Row] = &[
         id: "overheated",
         what: "the node is hotter than it may be; the kernel shuts it down",
         meaning: fault(Ends::Reboot),
+        follows: true,
         // Some kernels print the zone's type between, and not all say that they shut down.
         forms: &[at("thermal *: critical temperature reached")],
         ..ROW

@@ -64,6 +64,8 @@ pub struct Row {
     pub about: SubjectKind,
     /// What it means.
     pub meaning: Meaning,
+    /// Another fault causes it, such as one of storage, of a disk or heat: a reboot may end it, but is not its remedy.
+    pub follows: bool,
     /// Its lines name a program, which may be any user's.
     pub names_program: bool,
     forms: &'static [Form],
@@ -118,6 +120,7 @@ const ROW: Row = Row {
     what: "",
     about: SubjectKind::Node,
     meaning: Meaning::Counted,
+    follows: false,
     names_program: false,
     forms: &[],
     not: &[],

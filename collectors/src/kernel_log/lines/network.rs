@@ -32,6 +32,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "a network adapter became too hot and was stopped",
         about: Pci,
         meaning: fault(Ends::Reboot),
+        follows: true,
         forms: &[driver(
             "hfi1",
             "*: Critical temperature reached! Forcing device into freeze mode!",

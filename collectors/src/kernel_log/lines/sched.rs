@@ -93,6 +93,7 @@ pub(super) static ROWS: &[Row] = &[
         what: "a task has been blocked for minutes",
         names_program: true,
         meaning: stall(Ends::Reboot),
+        follows: true,
         forms: &[
             at("INFO: task *:% blocked for more than % seconds"),
             at("INFO: task *:% blocked in I/O wait for more than % seconds"),

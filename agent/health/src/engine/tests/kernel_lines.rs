@@ -101,6 +101,28 @@ fn it_drains_where_the_site_says_so() {
     );
 }
 
+/// A server of storage that is away blocks tasks of each of its clients, and an I/O error of a disk follows it into its filesystem.
+#[test]
+fn a_fault_that_follows_from_another_asks_for_no_reboot() {
+    for (id, name, act) in [
+        ("hung-task", "", "inspect"),
+        ("ext4-error", "sda1", "inspect"),
+        ("xfs-shutdown", "sda1", "inspect"),
+        ("overheated", "", "inspect"),
+        ("oops", "", "reboot"),
+        ("mce-uncorrected", "", "reboot"),
+        ("disk-offline", "sda", "reboot"),
+        ("clock-unstable", "", "reboot"),
+    ] {
+        let mut sim = node();
+        sim.event(line(id, name));
+        sim.pass(60);
+        let incident = sim.engine.view().incidents[0].clone();
+        assert_eq!(incident.act, act, "{id}");
+        assert!(incident.clears.contains("a reboot"), "{id}: {}", incident.clears);
+    }
+}
+
 #[test]
 fn an_error_that_passes_ends_after_hours_without_one() {
     let mut sim = node();
