@@ -439,20 +439,17 @@ impl Incident {
             .min_by_key(|s| (!is_over && s.resolved.is_some(), s.rank, s.first))
     }
 
-    /// The strongest remedy that is still due; once all findings are resolved, the strongest of all.
+    /// The strongest remedy that is still due: of the findings that require a drain, else of the others. Once all are
+    /// resolved, the strongest of all.
     pub fn remedy(&self) -> Remedy {
-        let due = |only_standing: bool| {
-            self.findings
-                .iter()
-                .filter(|s| s.drains && (!only_standing || s.stands()))
-                .map(|s| s.remedy)
-                .max()
+        let strongest = |which: &dyn Fn(&Seen) -> bool| {
+            let found = self.findings.iter().filter(|seen| which(seen));
+            found.map(|seen| seen.remedy).max()
         };
-        // Findings without a drain have a remedy too.
-        let observed = || self.findings.iter().map(|s| s.remedy).max();
-        due(true)
-            .or_else(|| due(false))
-            .or_else(observed)
+        strongest(&Seen::stands)
+            .or_else(|| strongest(&|seen| self.is_left(seen)))
+            .or_else(|| strongest(&|seen| seen.drains))
+            .or_else(|| strongest(&|_| true))
             .unwrap_or(Remedy::None)
     }
 
@@ -461,12 +458,25 @@ impl Incident {
         self.findings.iter().any(|s| s.drains)
     }
 
-    /// Whether nothing is left to repair. Findings that only followed end with their cause, except those of a
-    /// condition, which end with the condition.
+    /// Whether it requires an act now; of a closed one, whether it did.
+    pub(super) fn acts(&self) -> bool {
+        match self.status {
+            Status::Open => self.standing().next().is_some(),
+            Status::Overridden => false,
+            Status::Cleared => self.drains(),
+        }
+    }
+
+    /// Whether a finding is left to repair. Those that only followed end with their cause, except those of a condition,
+    /// which end with the condition.
+    fn is_left(&self, seen: &Seen) -> bool {
+        let follows = !seen.drains && seen.key.is_none() && self.drains();
+        seen.resolved.is_none() && !follows
+    }
+
+    /// Whether nothing is left to repair.
     pub(super) fn is_resolved(&self) -> bool {
-        let drains = self.drains();
-        let follows = |s: &Seen| drains && !s.drains && s.key.is_none();
-        self.findings.iter().all(|s| s.resolved.is_some() || follows(s))
+        !self.findings.iter().any(|seen| self.is_left(seen))
     }
 
     /// Releases the drain if no finding holds one any more.

@@ -128,7 +128,7 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
         meaning: root.map_or_else(String::new, |r| meaning(policy, r)),
         act: incident.remedy().word().to_owned(),
-        acts: incident.drains() && incident.status != Status::Overridden,
+        acts: incident.acts(),
         drains: policy.mode_of(incident) == Some(Mode::Drain) && incident.status != Status::Overridden,
         since: incident.opened,
         closed: incident.closed,

@@ -123,7 +123,8 @@ pub struct IncidentView {
     pub meaning: String,
     /// The remedy: `reboot`, `reset-gpu`, ...
     pub act: String,
-    /// Whether any finding requires an act: a drain, or a comment where the check does not drain. An overridden one does not.
+    /// Whether a finding that has not ended requires an act: a drain, or a comment where the check does not drain. An
+    /// overridden one does not.
     #[serde(default)]
     pub acts: bool,
     /// Whether it drains the node in the mode in force.

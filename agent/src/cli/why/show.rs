@@ -120,8 +120,27 @@ fn effect(i: &IncidentView, view: &View) -> String {
     if i.state == "overridden" {
         return "none: an operator lifted its drain; only new evidence drains the node".to_owned();
     }
+    let own_drain = || {
+        let why = if drain.why.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", drain.why)
+        };
+        let reason = drain
+            .reason
+            .as_ref()
+            .filter(|reason| **reason != drain.why)
+            .map_or_else(String::new, |r| format!(": {r}"));
+        format!("our drain: {}{why}{reason}{}", drain.state, outdated())
+    };
     if !i.acts {
-        return without_act(&i.check, i.could);
+        let text = without_act(&i.check, i.could);
+        // The drain for a finding that has ended, whose repair no test has verified.
+        return if is_named && drain.state == "drained" {
+            format!("{text}; {}", own_drain())
+        } else {
+            text
+        };
     }
     match i.mode {
         Mode::Observe if i.could < Mode::Drain => {
@@ -136,23 +155,7 @@ fn effect(i: &IncidentView, view: &View) -> String {
             };
             format!("{place}; mode comment never drains")
         }
-        Mode::Drain if is_named => {
-            let why = if drain.why.is_empty() {
-                String::new()
-            } else {
-                format!(", {}", drain.why)
-            };
-            let reason = drain
-                .reason
-                .as_ref()
-                .filter(|reason| **reason != drain.why)
-                .map_or_else(String::new, |r| format!(": {r}"));
-            format!(
-                "drains the node; our drain: {}{why}{reason}{}",
-                drain.state,
-                outdated()
-            )
-        }
+        Mode::Drain if is_named => format!("drains the node; {}", own_drain()),
         Mode::Drain if drain.state == "none" && !drain.why.is_empty() => {
             format!("drains the node; our drain: none, {}", drain.why)
         }

@@ -396,3 +396,18 @@ fn a_node_that_nodewarden_does_not_drain_is_drained_before_the_remedy() {
         assert!(at.is_none() || reboot.is_none() || at < reboot, "{text}");
     }
 }
+
+/// Its drain stays until a person lifts it, beside another finding that never drains.
+#[test]
+fn a_drain_for_a_finding_that_has_ended_is_named() {
+    let mut drain = sample::view().drain;
+    let mut i = incident();
+    (i.acts, i.drains, i.could, i.act) = (false, false, Mode::Observe, "inspect".to_owned());
+    assert!(!shown(&i, &drain).contains("our drain"));
+    (drain.state, drain.incident) = ("drained".to_owned(), Some(i.id.clone()));
+    drain.why = "repaired, but no test has verified it".to_owned();
+    let text = shown(&i, &drain);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains("our drain: drained, repaired"), "{text}");
+    assert!(!text.contains("scontrol"), "{text}");
+}

@@ -508,3 +508,40 @@ fn a_reading_of_an_earlier_boot_and_a_record_without_readings_show_no_reset() {
     sim.pass(600);
     assert!(sim.says("xid119", false), "{:?}", sim.incidents());
 }
+
+/// An image without nvidia-persistenced, on which the driver asks for a reset of a GPU in between.
+#[test]
+fn a_fault_that_has_ended_leaves_its_incident_the_remedy_of_the_others() {
+    let gpu = |action| -> Vec<Series> {
+        vec![
+            (&m::PERSISTENCE_MODE, vec![], 0),
+            (&m::RECOVERY_ACTION, vec![], action),
+        ]
+    };
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    for (action, named, act, acts) in [
+        (0, "gpu-persistence-off", "inspect", false),
+        (1, "gpu-recovery-action", "reset-gpu", true),
+        (0, "gpu-persistence-off", "inspect", false),
+    ] {
+        show(&mut sim, gpu(action));
+        sim.pass(600);
+        let view = sim.engine.view();
+        let [i] = view.incidents.as_slice() else {
+            panic!("{:?}", sim.incidents());
+        };
+        assert_eq!(
+            (i.state.as_str(), i.check.as_str(), i.act.as_str()),
+            ("open", named, act)
+        );
+        assert_eq!((i.acts, i.drains), (acts, acts));
+        assert_eq!(i.findings[0].check, "gpu-persistence-off");
+    }
+    show(&mut sim, vec![(&m::PERSISTENCE_MODE, vec![], 1)]);
+    sim.pass(600);
+    assert_eq!(
+        sim.engine.view().incidents[0].act,
+        "reset-gpu",
+        "closed: the strongest of all"
+    );
+}
