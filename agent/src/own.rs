@@ -320,14 +320,14 @@ fn health(view: &View, snapshot: &Snapshot, w: &mut Writer<'_>) {
     w.family(&INCIDENTS_OPEN, |f| f.u64(&[], open().count() as u64));
     w.family(&INCIDENT_INFO, |f| {
         for i in open() {
-            // Nothing of it changes while the incident is open: a changed label would be a new alert.
+            // Nothing of it changes while the incident is open. The check for which it acts is a label of its remedy.
             let check = i.findings.first().map_or(i.check.as_str(), |first| &first.check);
             f.once(&[&i.id, check, &i.subject_kind, &i.subject_name], Value::U64(1));
         }
     });
     w.family(&INCIDENT_REMEDY, |f| {
         for i in open() {
-            f.once(&[&i.id, &i.act], Value::U64(1));
+            f.once(&[&i.id, &i.act, &i.cause], Value::U64(1));
         }
     });
     w.family(&INCIDENT_MODE, |f| {

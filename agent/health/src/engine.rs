@@ -238,6 +238,10 @@ impl Engine {
             affinity: &self.affinity,
             node: self.node.as_ref(),
             pause: self.state.pause.clone().filter(|_| self.paused().is_some()),
+            cause: &|incident| {
+                let mode = self.policy.mode_of(incident).unwrap_or_default();
+                self.cause(incident, mode)
+            },
         })
     }
 

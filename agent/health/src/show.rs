@@ -23,6 +23,8 @@ pub(super) struct Shown<'a> {
     /// Slurm's name of the node, and the node's Comment.
     pub node: Option<&'a (String, Option<String>)>,
     pub pause: Option<Pause>,
+    /// The finding for which an incident acts, else the one that names it.
+    pub cause: &'a dyn Fn(&Incident) -> Option<&Seen>,
 }
 
 /// An incident in one line: `xid79 gpu GPU-... act=reboot id=...`. Pages show it: of a command of the site it has the check, not
@@ -84,7 +86,7 @@ pub(super) fn view(shown: &Shown<'_>) -> View {
     };
     View {
         verdict: shown.verdict.clone(),
-        incidents: incidents.into_iter().map(|i| incident(shown.policy, i)).collect(),
+        incidents: incidents.into_iter().map(|i| incident(shown, i)).collect(),
         drain: drain(shown.state),
         comment: comment(shown),
         node: shown.node.map(|(name, _)| name.clone()),
@@ -110,7 +112,8 @@ fn comment(shown: &Shown<'_>) -> Option<String> {
         .then(|| id.clone())
 }
 
-fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
+fn incident(shown: &Shown<'_>, incident: &Incident) -> IncidentView {
+    let policy = shown.policy;
     let root = incident.root();
     let check = root.map(|r| r.check.clone()).unwrap_or_default();
     IncidentView {
@@ -125,6 +128,7 @@ fn incident(policy: &Policy, incident: &Incident) -> IncidentView {
             .unwrap_or_else(|| policy.effective(&check)),
         could: policy.could_of(incident).unwrap_or_else(|| policy.could(&check)),
         check,
+        cause: (shown.cause)(incident).map_or_else(String::new, |seen| seen.check.clone()),
         detail: root.map(|r| r.detail.clone()).unwrap_or_default(),
         meaning: root.map_or_else(String::new, |r| meaning(policy, r)),
         act: incident.remedy().word().to_owned(),

@@ -116,6 +116,9 @@ pub struct IncidentView {
     pub pci: String,
     /// The check of the finding that names it.
     pub check: String,
+    /// The check of the finding for which it acts now: not `check` where that one requires less. Where none acts, `check`.
+    #[serde(default)]
+    pub cause: String,
     /// That finding's code or detail: `xid79`.
     pub detail: String,
     /// What an Xid means, in words; empty for other findings.

@@ -87,8 +87,8 @@ own! {
     INCIDENT_INFO "nodewarden_incident_info" Info None
         ["incident" "check" "subject_kind" "subject"]
         "Open incident with the check that opened it and its subject." "health engine"
-    INCIDENT_REMEDY "nodewarden_incident_remedy" Gauge None ["incident" "act"]
-        "Remedy of an open incident: 1 for the current one." "health engine"
+    INCIDENT_REMEDY "nodewarden_incident_remedy" Gauge None ["incident" "act" "check"]
+        "Remedy of an open incident, and the check for whose finding it acts now: 1 for the current ones." "health engine"
     INCIDENT_MODE "nodewarden_incident_mode" Gauge None ["incident" "mode"]
         "What an open incident may do to the node in the mode in force: 1 for the current word, 0 for the others." "health engine"
     INCIDENT_ACK "nodewarden_incident_acknowledged" Gauge None ["incident"]

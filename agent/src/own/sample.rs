@@ -59,6 +59,7 @@ pub(crate) fn view() -> View {
             subject_name: "GPU-1".to_owned(),
             pci: "0000:3b:00.0".to_owned(),
             check: "xid".to_owned(),
+            cause: "xid".to_owned(),
             detail: "xid79 \"fell\"\n".to_owned(),
             meaning: "GPU has fallen off the bus".to_owned(),
             act: "reboot".to_owned(),

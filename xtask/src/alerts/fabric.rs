@@ -114,14 +114,14 @@ or (last_over_time(device_port:rdma_port_state:active_last[20m]) > time() - 8640
             name: "FabricSameCheckOnManyNodes",
             expr: "count by (cluster, check) (
   count by (cluster, instance, check) (
-    nodewarden_incident_info{check=~\"rdma-(cnp-ignored|lossless-loss|packet-loss|pause-without-cnp|pfc-storm|port-degraded|port-down|port-flapping|retries-exceeded)\"}
+    nodewarden_incident_remedy{check=~\"rdma-(cnp-ignored|lossless-loss|packet-loss|pause-without-cnp|pfc-storm|port-degraded|port-down|port-flapping|retries-exceeded)\"}
     and on (cluster, instance, incident)
       (nodewarden_incident_start_timestamp_seconds > time() - 3600)
   )
 ) >= 4
 or
 (
-  count by (cluster, check) (count by (cluster, instance, check) (nodewarden_incident_info)) >= 4
+  count by (cluster, check) (count by (cluster, instance, check) (nodewarden_incident_remedy)) >= 4
   and on (cluster, check)
     ALERTS{alertname=\"FabricSameCheckOnManyNodes\",alertstate=\"firing\"}
 )",
@@ -135,7 +135,7 @@ or
                 // It lasts as long as the incidents do.
                 input: &[
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="rdma-lossless-loss"}"#,
                         "1x200",
                     ),
                     (
@@ -143,7 +143,7 @@ or
                         "60x200",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n2",incident="i2",act="inspect",check="rdma-lossless-loss"}"#,
                         "1x200",
                     ),
                     (
@@ -151,7 +151,7 @@ or
                         "120x200",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n3",incident="i3",act="inspect",check="rdma-lossless-loss"}"#,
                         "1x200",
                     ),
                     (
@@ -159,7 +159,7 @@ or
                         "180x200",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n4",incident="i4",check="rdma-lossless-loss",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n4",incident="i4",act="inspect",check="rdma-lossless-loss"}"#,
                         "1x200",
                     ),
                     (
@@ -172,19 +172,19 @@ or
             silent: Some(Case {
                 input: &[
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-pfc-storm",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="rdma-pfc-storm"}"#,
                         "1x20",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i2",check="rdma-pfc-storm",subject="mlx5_1/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i2",act="inspect",check="rdma-pfc-storm"}"#,
                         "1x20",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i3",check="rdma-pfc-storm",subject="mlx5_2/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i3",act="inspect",check="rdma-pfc-storm"}"#,
                         "1x20",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i4",check="rdma-pfc-storm",subject="mlx5_3/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i4",act="inspect",check="rdma-pfc-storm"}"#,
                         "1x20",
                     ),
                     (
@@ -265,7 +265,7 @@ and
             case: Case {
                 input: &[
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="rdma-port-down"}"#,
                         "1x2000",
                     ),
                     (
@@ -273,7 +273,7 @@ and
                         "0x2000",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n2",incident="i2",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n2",incident="i2",act="inspect",check="rdma-port-down"}"#,
                         "_x600 1x1400",
                     ),
                     (
@@ -281,7 +281,7 @@ and
                         "_x600 36000x1400",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n3",incident="i3",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n3",incident="i3",act="inspect",check="rdma-port-down"}"#,
                         "_x1200 1x800",
                     ),
                     (
@@ -289,7 +289,7 @@ and
                         "_x1200 72000x800",
                     ),
                     (
-                        r#"nodewarden_incident_info{cluster="c",instance="n4",incident="i4",check="rdma-port-down",subject="mlx5_0/1"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n4",incident="i4",act="inspect",check="rdma-port-down"}"#,
                         "_x1800 1x200",
                     ),
                     (

@@ -165,14 +165,20 @@ pub(super) static GROUP: Group = Group {
         Alert {
             name: "NodewardenDrainsNotWritten",
             expr: "count by (cluster) (
-  max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing|unproven\"}) == 1
+  (
+    max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing|unproven\"}) == 1
+    or
+      max by (cluster, instance) (nodewarden_drain_state{state=\"none\"}) == 1
+      and on (cluster, instance) (nodewarden_verdict{verdict=\"unhealthy\"} == 1)
+      and on (cluster, instance) (nodewarden_incident_mode{mode=\"drain\"} == 1)
+  )
   unless on (cluster, instance)
     (nodewarden_drain_held == 1)
 ) >= 3",
             lasts: "5m",
             severity: Severity::Page,
             summary: "{{ $value }} nodes of {{ $labels.cluster }} cannot be drained: is the controller reachable?",
-            description: "{{ $value }} nodes of {{ $labels.cluster }} have wanted a drain for 5 min, and nothing holds it: slurmctld does not answer or refuses, or Slurm's nodes are not proven to be these machines.",
+            description: "{{ $value }} nodes of {{ $labels.cluster }} have wanted a drain for 5 min, and nothing holds it: slurmctld does not answer or refuses, no slurmd of these nodes was found, or Slurm's nodes are not proven to be these machines.",
             act: "`nodewarden status` and `scontrol ping` on one of them. Until the controller answers, jobs may start on broken nodes after its return.",
             runbook: Runbook::Own,
             fires: Case {
@@ -186,7 +192,15 @@ pub(super) static GROUP: Group = Group {
                         "1x30",
                     ),
                     (
-                        r#"nodewarden_drain_state{cluster="c",instance="n3",state="writing"}"#,
+                        r#"nodewarden_drain_state{cluster="c",instance="n3",state="none"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n3",verdict="unhealthy"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n3",incident="i3",mode="drain"}"#,
                         "1x30",
                     ),
                 ],
@@ -194,6 +208,10 @@ pub(super) static GROUP: Group = Group {
             },
             silent: Some(Case {
                 input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n4",state="none"}"#,
+                        "1x30",
+                    ),
                     (
                         r#"nodewarden_drain_state{cluster="c",instance="n1",state="wanted"}"#,
                         "1x30",

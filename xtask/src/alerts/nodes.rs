@@ -4,7 +4,7 @@ use super::{Alert, Case, Expected, FurtherCase, Group, Runbook, Severity};
 
 const FAULT: &[(&str, &str)] = &[
     (
-        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="reboot"}"#,
+        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="reboot",check="xid"}"#,
         "1x30",
     ),
     (
@@ -23,7 +23,7 @@ const FAULT: &[(&str, &str)] = &[
 
 const COMMENT: &[(&str, &str)] = &[
     (
-        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect"}"#,
+        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="rdma-port-flapping"}"#,
         "1x60",
     ),
     (
@@ -47,9 +47,8 @@ pub(super) static GROUP: Group = Group {
     alerts: &[
         Alert {
             name: "NodewardenFaultDrains",
-            expr:
-                "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
-* on (cluster, instance, incident) group_left (act)
+            expr: "max by (cluster, instance, incident, subject_kind, subject) (nodewarden_incident_info)
+* on (cluster, instance, incident) group_left (act, check)
   topk by (cluster, instance, incident) (1, nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"drain\"} == 1)",
@@ -108,9 +107,8 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenFaultComments",
-            expr:
-                "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
-* on (cluster, instance, incident) group_left (act)
+            expr: "max by (cluster, instance, incident, subject_kind, subject) (nodewarden_incident_info)
+* on (cluster, instance, incident) group_left (act, check)
   topk by (cluster, instance, incident) (1, nodewarden_incident_remedy == 1)
 and on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=\"comment\"} == 1)",
@@ -131,9 +129,8 @@ and on (cluster, instance, incident)
         },
         Alert {
             name: "NodewardenFaultObserved",
-            expr:
-                "max by (cluster, instance, incident, check, subject_kind, subject) (nodewarden_incident_info)
-* on (cluster, instance, incident) group_left (act)
+            expr: "max by (cluster, instance, incident, subject_kind, subject) (nodewarden_incident_info)
+* on (cluster, instance, incident) group_left (act, check)
   topk by (cluster, instance, incident) (1, nodewarden_incident_remedy == 1)
 unless on (cluster, instance, incident)
   (nodewarden_incident_mode{mode=~\"comment|drain\"} == 1)
@@ -148,7 +145,7 @@ unless on (cluster, instance)
             fires: Case {
                 input: &[
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="filesystem-error"}"#,
                         "1x60",
                     ),
                     (
@@ -213,13 +210,20 @@ unless on (cluster, instance)
         Alert {
             name: "NodewardenDrainNotWritten",
             expr:
-                "max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing|unproven\"}) == 1
+                // Without a slurmd that may be this node's, nothing is wanted.
+                "(
+  max by (cluster, instance) (nodewarden_drain_state{state=~\"wanted|writing|unproven\"}) == 1
+  or
+    max by (cluster, instance) (nodewarden_drain_state{state=\"none\"}) == 1
+    and on (cluster, instance) (nodewarden_verdict{verdict=\"unhealthy\"} == 1)
+    and on (cluster, instance) (nodewarden_incident_mode{mode=\"drain\"} == 1)
+)
 unless on (cluster, instance)
   (nodewarden_drain_held == 1)",
             lasts: "5m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} has a fault and is not drained",
-            description: "nodewarden has wanted to drain {{ $labels.instance }} for 5 min. Neither the guard nor a person holds it: the controller does not answer or refuses, or Slurm's node is not proven to be this machine.",
+            description: "nodewarden has wanted to drain {{ $labels.instance }} for 5 min. Neither the guard nor a person holds it: the controller does not answer or refuses, no slurmd of this node was found, or Slurm's node is not proven to be this machine.",
             act: "`nodewarden status` shows what scontrol said, or what is not proven. Drain the node by hand until it works.",
             runbook: Runbook::Own,
             fires: Case {
@@ -408,15 +412,54 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
         },
         FurtherCase {
             alert: "NodewardenFaultDrains",
+            about: "an incident that another check opened.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="gpu-persistence-off"}"#,
+                        "1x5 stale",
+                    ),
+                    (
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="gpu-row-remap"}"#,
+                        "_x6 1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_info{cluster="c",instance="n1",incident="i1",check="gpu-persistence-off",subject_kind="gpu",subject="GPU-1"}"#,
+                        "1x36",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+                        "0x5 1x30",
+                    ),
+                ],
+                at: "20m",
+            },
+            expected: Expected::Shown {
+                labels: &[
+                    ("cluster", "c"),
+                    ("instance", "n1"),
+                    ("incident", "i1"),
+                    ("act", "inspect"),
+                    ("check", "gpu-row-remap"),
+                    ("subject_kind", "gpu"),
+                    ("subject", "GPU-1"),
+                ],
+                summary: "n1: gpu-row-remap on gpu GPU-1",
+                description: "Check gpu-row-remap found a fault of gpu GPU-1 on n1, for which nodewarden drains the node unless something holds the drain. Remedy: inspect.",
+                runbook: "runbooks/gpu-row-remap.md",
+            },
+        },
+        FurtherCase {
+            alert: "NodewardenFaultDrains",
             about: "a node that two jobs scrape is shown once, and hides no other.",
             case: Case {
                 input: &[
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden",incident="i1",act="reboot"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden",incident="i1",act="reboot",check="xid"}"#,
                         "1x30",
                     ),
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden-detail",incident="i1",act="reboot"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden-detail",incident="i1",act="reboot",check="xid"}"#,
                         "1x30",
                     ),
                     (
@@ -432,7 +475,7 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
                         "1x30",
                     ),
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n2",job="nodewarden",incident="i2",act="reboot"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n2",job="nodewarden",incident="i2",act="reboot",check="xid"}"#,
                         "1x30",
                     ),
                     (
@@ -454,7 +497,7 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
             case: Case {
                 input: &[
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="reboot"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="reboot",check="xid"}"#,
                         "1x60",
                     ),
                     (
@@ -476,11 +519,11 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
             case: Case {
                 input: &[
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden",incident="i1",act="reboot"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden",incident="i1",act="reboot",check="xid"}"#,
                         "1x30",
                     ),
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden-detail",incident="i1",act="reset-gpu"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",job="nodewarden-detail",incident="i1",act="reset-gpu",check="xid"}"#,
                         "1x30",
                     ),
                     (
@@ -508,6 +551,68 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
                     (
                         r#"nodewarden_drain_state{cluster="c",instance="n1",state="unproven"}"#,
                         "0 1x30",
+                    ),
+                ],
+                at: "10m",
+            },
+            expected: Expected::Firing(1),
+        },
+        FurtherCase {
+            alert: "NodewardenDrainNotWritten",
+            about: "no slurmd of the node is found. One that is drained, one that may not be and one without a fault are silent.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="none"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n1",verdict="unhealthy"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n1",incident="i1",mode="drain"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="none"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="drained"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n2",verdict="unhealthy"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n2",incident="i2",mode="drain"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n3",state="none"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n3",verdict="unhealthy"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n3",incident="i3",mode="drain"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n4",state="none"}"#,
+                        "1x30",
+                    ),
+                    (
+                        r#"nodewarden_verdict{cluster="c",instance="n4",verdict="unhealthy"}"#,
+                        "0x30",
+                    ),
+                    (
+                        r#"nodewarden_incident_mode{cluster="c",instance="n4",incident="i4",mode="drain"}"#,
+                        "1x30",
                     ),
                 ],
                 at: "10m",
@@ -572,7 +677,7 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
             case: Case {
                 input: &[
                     (
-                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect"}"#,
+                        r#"nodewarden_incident_remedy{cluster="c",instance="n1",incident="i1",act="inspect",check="site-nhc"}"#,
                         "1x30",
                     ),
                     (

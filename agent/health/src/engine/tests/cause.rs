@@ -36,6 +36,11 @@ fn reason_counts_verdict_and_audit_name_the_finding_that_drains() {
     );
     let view = sim.engine.view();
     assert_eq!(view.drains, [("xid".to_owned(), 1)]);
+    let incident = &view.incidents[0];
+    assert_eq!(
+        (incident.check.as_str(), incident.cause.as_str()),
+        ("gpu-unreadable", "xid")
+    );
     assert_eq!(view.verdict.health, Health::Unhealthy);
     assert!(
         view.verdict.text.starts_with("xid154 gpu GPU-1 act="),

@@ -534,7 +534,7 @@ fn a_fault_that_has_ended_leaves_its_incident_the_remedy_of_the_others() {
             (i.state.as_str(), i.check.as_str(), i.act.as_str()),
             ("open", named, act)
         );
-        assert_eq!((i.acts, i.drains), (acts, acts));
+        assert_eq!((i.acts, i.drains, i.cause.as_str()), (acts, acts, named));
         assert_eq!(i.findings[0].check, "gpu-persistence-off");
     }
     show(&mut sim, vec![(&m::PERSISTENCE_MODE, vec![], 1)]);
