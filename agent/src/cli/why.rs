@@ -42,7 +42,7 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     } else {
         let screen = Screen::now(args.show.colour.colour);
         let now = jiff::Timestamp::now().as_second();
-        let page = |i: &&IncidentView| show::show(i, &status.view, &caller, now, &screen);
+        let page = |i: &&IncidentView| show::show(i, (&status.view, &status.gpus), &caller, now, &screen);
         found.iter().map(page).collect::<Vec<_>>().join("\n")
     };
     screen::print(&text, ExitCode::SUCCESS)

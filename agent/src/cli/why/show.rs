@@ -1,16 +1,23 @@
 //! One incident as a page.
 
 use super::steps::{self, Caller};
+use crate::http::control::{GpuView, subject_at};
 use crate::screen::{self, Cell, Paint, Screen, Table, ago};
 use health::Mode;
 use health::checks;
 use health::view::{FindingView, IncidentView, View, without_act};
 
 /// The page.
-pub(super) fn show(i: &IncidentView, view: &View, caller: &Caller, now: i64, screen: &Screen) -> String {
+pub(super) fn show(
+    i: &IncidentView,
+    (view, gpus): (&View, &[GpuView]),
+    caller: &Caller,
+    now: i64,
+    screen: &Screen,
+) -> String {
     let title = format!("incident {}", screen::clean(&i.id));
     let mut out = format!("{}  {}\n", screen.paint(Paint::Heading, &title), state(i, screen));
-    out.push_str(&facts(i, view, now, screen));
+    out.push_str(&facts(i, (view, gpus), now, screen));
     section("evidence", &mut out, screen);
     for finding in &i.findings {
         evidence(finding, now, &mut out, screen);
@@ -52,7 +59,7 @@ fn lines(text: &str, indent: usize, paint: Paint, out: &mut String, screen: &Scr
     }
 }
 
-fn facts(i: &IncidentView, view: &View, now: i64, screen: &Screen) -> String {
+fn facts(i: &IncidentView, (view, gpus): (&View, &[GpuView]), now: i64, screen: &Screen) -> String {
     let check = checks::check(&i.check);
     let mut table = Table::default();
     let mut fact =
@@ -61,7 +68,7 @@ fn facts(i: &IncidentView, view: &View, now: i64, screen: &Screen) -> String {
     for (field, text) in check.into_iter().flat_map(checks::Check::conditions) {
         fact(field, text.to_owned());
     }
-    fact("subject", i.subject.clone());
+    fact("subject", subject_at(i, gpus));
     fact(
         "since",
         format!("{} ({})", screen::time(i.since), ago(i.since, now)),

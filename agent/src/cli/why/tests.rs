@@ -1,6 +1,5 @@
 use std::path::Path;
 
-use super::show::show;
 use super::*;
 use crate::http::control::{GpuView, NodeStatus};
 use crate::own::sample;
@@ -12,6 +11,11 @@ const NOW: i64 = 1_700_003_600;
 
 fn caller() -> Caller {
     Caller::called("nodewarden", Some(Path::new("/tmp/run")))
+}
+
+/// The page on a node whose GPUs are unknown.
+fn show(i: &IncidentView, view: &View, caller: &Caller, now: i64, screen: &Screen) -> String {
+    super::show::show(i, (view, &[]), caller, now, screen)
 }
 
 /// The sample's incident, with a second finding.
@@ -50,7 +54,7 @@ fn an_incident_is_shown_from_evidence_to_remedy() {
 incident abcdefgh  open
   what          xid: xid79: GPU has fallen off the bus
                 CONDITION
-  subject       gpu GPU-1
+  subject       gpu GPU-1 at 0000:3b:00.0
   since         {at} (60 min ago)
   does          would drain; mode observe counts it and writes nothing to Slurm
   remedy        reboot: reboot the node, or power it off and on
@@ -395,6 +399,30 @@ fn a_node_that_nodewarden_does_not_drain_is_drained_before_the_remedy() {
         let reboot = text.find("    scontrol reboot gn07\n");
         assert!(at.is_none() || reboot.is_none() || at < reboot, "{text}");
     }
+}
+
+/// Tools such as lspci take the address, nvidia-smi the index.
+#[test]
+fn the_subject_has_its_address_and_a_gpu_its_index() {
+    let view = sample::view();
+    let gpu = |index: &str| GpuView {
+        gpu: "GPU-1".to_owned(),
+        pci: "0000:3b:00.0".to_owned(),
+        index: index.to_owned(),
+        ..GpuView::default()
+    };
+    let page = |i: &IncidentView, gpu| super::show::show(i, (&view, &[gpu]), &caller(), NOW, &PLAIN);
+    let mut i = incident();
+    let text = page(&i, gpu("7"));
+    assert!(text.contains(" gpu GPU-1 at 0000:3b:00.0 (GPU 7)\n"), "{text}");
+    let text = page(&i, gpu(""));
+    assert!(text.contains(" gpu GPU-1 at 0000:3b:00.0\n"), "{text}");
+    i.subject = "rdma_port mlx5_0/1".to_owned();
+    let text = page(&i, gpu("7"));
+    assert!(text.contains(" rdma_port mlx5_0/1 at 0000:3b:00.0\n"), "{text}");
+    i.subject = "pci 0000:3b:00.0".to_owned();
+    let text = page(&i, gpu("7"));
+    assert!(text.contains(" pci 0000:3b:00.0\n"), "said once: {text}");
 }
 
 /// Its drain stays until a person lifts it, beside another finding that never drains.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device_values::DeviceValues;
 use health::checks::xid;
-use health::view::View;
+use health::view::{IncidentView, View};
 use model::ownership::jobs_on;
 use model::snapshot::{CollectorState, DeviceState, Snapshot};
 
@@ -43,6 +43,32 @@ pub struct GpuView {
     pub trouble: Vec<String>,
     /// Its owners, or those of a part of it: Slurm job ids.
     pub jobs: Vec<String>,
+}
+
+/// The GPU of a subject `gpu GPU-<uuid>`, if its index is known. That of a lost GPU may be another one's by now.
+pub fn of_subject<'g>(subject: &str, gpus: &'g [GpuView]) -> Option<&'g GpuView> {
+    let name = subject.strip_prefix("gpu ")?;
+    let gpu = gpus.iter().find(|gpu| gpu.gpu == name && !gpu.index.is_empty())?;
+    let mut same = gpus.iter().filter(|other| other.index == gpu.index);
+    (same.next().is_some() && same.next().is_none()).then_some(gpu)
+}
+
+/// `GPU 1 (0000:43:00.0)`, or the subject as it is.
+pub fn place(subject: &str, gpus: &[GpuView]) -> String {
+    of_subject(subject, gpus).map_or_else(
+        || subject.to_owned(),
+        |gpu| format!("GPU {} ({})", gpu.index, gpu.pci),
+    )
+}
+
+/// The subject, with the address at which it is on the bus, and the index if it is a GPU: `gpu GPU-<uuid> at 0000:43:00.0 (GPU 1)`.
+pub fn subject_at(incident: &IncidentView, gpus: &[GpuView]) -> String {
+    let IncidentView { subject, pci, .. } = incident;
+    if pci.is_empty() || subject.contains(pci.as_str()) {
+        return subject.clone();
+    }
+    let index = of_subject(subject, gpus).map_or_else(String::new, |gpu| format!(" (GPU {})", gpu.index));
+    format!("{subject} at {pci}{index}")
 }
 
 /// All GPUs, by index, from the snapshot.

@@ -32,7 +32,7 @@ use health::{Order, OrderVerb};
 use model::scheduler::IncidentId;
 use sys::send;
 
-pub use gpus::GpuView;
+pub use gpus::{GpuView, of_subject, place, subject_at};
 pub use mounts::MountView;
 pub use ports::PortView;
 pub use proto::{CollectorView, CommandView, DeviceView, LeaseView, NodeStatus, Reply, Request, WorkerView};

@@ -9,7 +9,7 @@ use super::drain::DrainReport;
 use super::{
     ClosedReport, CollectorReport, CommandReport, IncidentReport, LateDevice, StatusReport, WorkerReport,
 };
-use crate::http::control::{GpuView, MountView, PortView};
+use crate::http::control::{GpuView, MountView, PortView, place};
 use crate::http::document::document;
 use crate::http::runbooks;
 use crate::screen::{self, is_hidden};
@@ -89,16 +89,6 @@ pub(in crate::http) fn render(report: &StatusReport, still: bool) -> String {
     document(&format!("{word}: {host}"), (!still).then_some(REFRESH), &body)
 }
 
-/// `GPU 1 (0000:43:00.0)`, or the subject as it is.
-fn place(subject: &str, gpus: &[GpuView]) -> String {
-    let name = subject.strip_prefix("gpu ");
-    let found = name.and_then(|name| gpus.iter().find(|gpu| gpu.gpu == name && !gpu.index.is_empty()));
-    found.map_or_else(
-        || visible(subject),
-        |gpu| visible(&format!("GPU {} ({})", gpu.index, gpu.pci)),
-    )
-}
-
 fn incident(i: &IncidentReport, gpus: &[GpuView]) -> Markup {
     let effect = match (i.acts, i.mode) {
         _ if i.state == "overridden" => {
@@ -117,7 +107,7 @@ fn incident(i: &IncidentReport, gpus: &[GpuView]) -> Markup {
     html! {
         article.card.bad[i.acts].dunno[!i.acts] {
             h3 {
-                (place(&i.subject, gpus)) ": "
+                (visible(&place(&i.subject, gpus))) ": "
                 @if !i.meaning.is_empty() { (visible(&i.meaning)) ", " }
                 (visible(&i.detail))
             }
