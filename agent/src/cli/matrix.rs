@@ -21,7 +21,7 @@ use node::Node;
 use status::show::{ReplyTime, show};
 
 /// Families about the state of sources, checks and drain. The others hold values.
-const STATE: [&str; 9] = [
+const STATE: [&str; 10] = [
     "nodewarden_collector_up",
     "nodewarden_collector_state_info",
     "nodewarden_device_",
@@ -29,6 +29,7 @@ const STATE: [&str; 9] = [
     "nodewarden_verdict",
     "nodewarden_incidents_open",
     "nodewarden_incident_info",
+    "nodewarden_incident_remedy",
     "nodewarden_drain_state",
     "nodewarden_kernel_log_",
 ];

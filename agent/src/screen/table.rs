@@ -21,6 +21,7 @@ pub(crate) struct Cell {
     text: String,
     paint: Paint,
     right: bool,
+    kept: bool,
 }
 
 impl Cell {
@@ -34,7 +35,15 @@ impl Cell {
         Self {
             text: clean(text.as_ref()),
             paint,
-            right: false,
+            ..Self::default()
+        }
+    }
+
+    /// One whose column is cut last: a command needs the whole of it.
+    pub(crate) fn kept(text: impl AsRef<str>) -> Self {
+        Self {
+            kept: true,
+            ..Self::new(text)
         }
     }
 
@@ -42,8 +51,8 @@ impl Cell {
     pub(crate) fn number(value: Option<impl ToString>) -> Self {
         Self {
             text: value.map(|v| v.to_string()).unwrap_or_default(),
-            paint: Paint::Plain,
             right: true,
+            ..Self::default()
         }
     }
 
@@ -83,13 +92,19 @@ impl Table {
         let mut widths: Vec<usize> = Vec::new();
         let mut right: Vec<bool> = Vec::new();
         let mut words: Vec<bool> = Vec::new();
+        let mut kept: Vec<bool> = Vec::new();
         for (at, cell) in self.rows.iter().flat_map(|r| r.iter().enumerate()) {
             widths.resize(widths.len().max(at + 1), 0);
             right.resize(right.len().max(at + 1), false);
             words.resize(words.len().max(at + 1), true);
-            if let (Some(width), Some(right), Some(words)) =
-                (widths.get_mut(at), right.get_mut(at), words.get_mut(at))
-            {
+            kept.resize(kept.len().max(at + 1), false);
+            if let (Some(width), Some(right), Some(words), Some(kept)) = (
+                widths.get_mut(at),
+                right.get_mut(at),
+                words.get_mut(at),
+                kept.get_mut(at),
+            ) {
+                *kept |= cell.kept;
                 *width = columns(&cell.text).max(*width);
                 *right |= cell.right;
                 *words &= !cell.text.contains(' ');
@@ -97,11 +112,14 @@ impl Table {
         }
         let room = screen.width.saturating_sub(indent);
         let last = widths.pop().unwrap_or_default();
-        let kinds = widths.iter().zip(&right).zip(&words);
-        let whole: Vec<bool> = kinds
-            .map(|((width, right), words)| *width <= WHOLE && (*right || *words))
+        let kinds = widths.iter().zip(&right).zip(&words).zip(&kept);
+        let turns: Vec<usize> = kinds
+            .map(|(((width, right), words), kept)| {
+                let is_whole = *width <= WHOLE && (*right || *words || *kept);
+                usize::from(is_whole) + usize::from(is_whole && *kept)
+            })
             .collect();
-        shrink(&mut widths, &whole, room.saturating_sub(last.min(LAST)));
+        shrink(&mut widths, &turns, room.saturating_sub(last.min(LAST)));
         let used: usize = widths.iter().map(|w| w + GAP).sum();
         let last_room = room.saturating_sub(used).max(1);
 
@@ -132,15 +150,14 @@ impl Table {
     }
 }
 
-/// Takes from the widest until all of them fit: first from text, then from those that should stay whole.
-fn shrink(widths: &mut [usize], whole: &[bool], room: usize) {
-    for (is_forced, least) in [(false, LEAST), (true, 1)] {
+/// Takes from the widest until all of them fit: first from text (0), then also from those that should stay whole (1), and from
+/// kept ones (2) last.
+fn shrink(widths: &mut [usize], turns: &[usize], room: usize) {
+    for (now, least) in [LEAST, 1, 1].into_iter().enumerate() {
         while widths.iter().map(|w| w + GAP).sum::<usize>() > room {
-            let mut some = widths.iter_mut().zip(whole);
-            let text = some
-                .by_ref()
-                .filter(|(w, whole)| (is_forced || !**whole) && **w > least);
-            let Some((widest, _)) = text.max() else { break };
+            let mut some = widths.iter_mut().zip(turns);
+            let due = some.by_ref().filter(|(w, turn)| **turn <= now && **w > least);
+            let Some((widest, _)) = due.max() else { break };
             *widest -= 1;
         }
     }

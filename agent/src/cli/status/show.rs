@@ -5,7 +5,7 @@ mod mounts;
 mod ports;
 
 use crate::cli::why;
-use crate::http::control::{CollectorView, CommandView, NodeStatus, WorkerView};
+use crate::http::control::{CollectorView, CommandView, NodeStatus, WorkerView, of_subject};
 use crate::screen::{self, Cell, Paint, Screen, Table};
 use health::Mode;
 use health::verdict::Health;
@@ -135,16 +135,19 @@ fn incidents(status: &NodeStatus, screen: &Screen) -> String {
     }
     let mut table = Table::headed(["id", "since", "does", "what", "remedy", "subject"]);
     for i in &open {
+        // The table of GPUs has more than the index, and the other columns need the room.
+        let gpu = of_subject(&i.subject, &status.gpus);
+        let subject = gpu.map_or_else(|| i.subject.clone(), |gpu| format!("gpu {}", gpu.index));
         table.row(vec![
-            Cell::new(&i.id),
+            Cell::kept(&i.id),
             Cell::new(screen::short_time(i.since)),
             Cell::painted(if i.acts { Paint::Bad } else { Paint::Doubt }, why::does(i)),
             Cell::new(&i.detail),
             Cell::new(&i.act),
             Cell::new(if i.ack.is_some() {
-                format!("{} (acknowledged)", i.subject)
+                format!("{subject} (acknowledged)")
             } else {
-                i.subject.clone()
+                subject
             }),
         ]);
     }

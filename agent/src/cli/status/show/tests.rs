@@ -1,5 +1,5 @@
 use super::*;
-use crate::http::control::{DeviceView, LeaseView};
+use crate::http::control::{DeviceView, GpuView, LeaseView};
 use crate::own::sample;
 use crate::screen::{PLAIN, columns, short_time};
 
@@ -206,5 +206,35 @@ fn a_driver_that_is_let_go_of_says_for_whom_and_for_how_long() {
         });
         let page = show(&status, NOW, &PLAIN);
         assert!(page.contains(note), "{page}");
+    }
+}
+
+/// A serial console has 80 columns, half a terminal 60. `ack` and `clear` need the whole id.
+#[test]
+fn an_incident_on_a_narrow_terminal_has_its_whole_id() {
+    let uuid = "GPU-6f1c2f0e-7a4d-4c55-9b7e-3d1a8e52c0f4";
+    let mut status = status();
+    let incident = &mut status.view.incidents[0];
+    incident.subject = format!("gpu {uuid}");
+    incident.detail = "persistence mode off".to_owned();
+    let gpu = GpuView {
+        gpu: uuid.to_owned(),
+        index: "1".to_owned(),
+        ..GpuView::default()
+    };
+    for gpus in [vec![gpu], vec![]] {
+        status.gpus = gpus;
+        for width in [50, 60, 80] {
+            let text = show(&status, NOW, &Screen { width, ..PLAIN });
+            assert!(text.contains("\n  abcdefgh  "), "{width}: {text}");
+            let is_known = !status.gpus.is_empty();
+            assert_eq!(text.contains("  gpu 1\n"), is_known, "{width}: {text}");
+            let is_whole = width == 80 && is_known;
+            assert_eq!(
+                text.contains("  persistence mode off  "),
+                is_whole,
+                "{width}: {text}"
+            );
+        }
     }
 }
