@@ -15,7 +15,7 @@ fn caller() -> Caller {
 
 /// The page on a node whose GPUs are unknown.
 fn show(i: &IncidentView, view: &View, caller: &Caller, now: i64, screen: &Screen) -> String {
-    super::show::show(i, (view, &[]), caller, now, screen)
+    show::show(i, (view, &[]), caller, now, screen)
 }
 
 /// The sample's incident, with a second finding.
@@ -411,7 +411,7 @@ fn the_subject_has_its_address_and_a_gpu_its_index() {
         index: index.to_owned(),
         ..GpuView::default()
     };
-    let page = |i: &IncidentView, gpu| super::show::show(i, (&view, &[gpu]), &caller(), NOW, &PLAIN);
+    let page = |i: &IncidentView, gpu| show::show(i, (&view, &[gpu]), &caller(), NOW, &PLAIN);
     let mut i = incident();
     let text = page(&i, gpu("7"));
     assert!(text.contains(" gpu GPU-1 at 0000:3b:00.0 (GPU 7)\n"), "{text}");
