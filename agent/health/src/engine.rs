@@ -107,6 +107,7 @@ impl Engine {
             // Unconfirmed counts belong to the earlier boot.
             state.faults = Faults::default();
             state.known.adapters.clear();
+            state.known.present.clear();
             state.notes.clear();
             state.unproven_here = false;
             for (_, check) in checks.each() {

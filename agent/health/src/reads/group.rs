@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use collectors::PciAddress;
-
 use super::known::Known;
 use super::port::{Link, Port};
 use crate::settings::Rdma;
@@ -60,8 +58,8 @@ pub struct Group<'a> {
     pub(crate) ports: Vec<&'a Port<'a>>,
     /// Those of them that are disabled, or without a cable: they are no peers.
     pub(crate) disabled: Vec<&'a Port<'a>>,
-    /// The number of ports, including absent ones of adapters that were seen in this boot: another boot may have removed
-    /// an adapter or changed its address.
+    /// The number of ports, including absent ones that were seen in this boot: another boot may have removed an adapter
+    /// or changed its address.
     members: usize,
     /// The ids of the ports that are not in the snapshot.
     pub(crate) absent: Vec<String>,
@@ -94,9 +92,7 @@ pub(crate) fn groups<'a>(ports: &'a [Port<'a>], known: &Known, rdma: &Rdma) -> V
         of(&role.name, (&role.layer, &role.driver), rate, &mut |group| {
             // They are in the order of their ids.
             let is_absent = ports.binary_search_by(|p| p.id.as_str().cmp(id)).is_err();
-            let adapter = PciAddress::parse(&role.pci);
-            let was_there = adapter.is_some_and(|pci| known.adapters.get(&pci).is_some());
-            group.members += usize::from(!is_absent || was_there);
+            group.members += usize::from(known.present.get(id).is_some());
             if is_absent {
                 group.absent.push(id.to_owned());
             }

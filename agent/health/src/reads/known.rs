@@ -29,6 +29,8 @@ pub struct Known {
     pub addressed: Bounded<String, (), STORED>,
     /// The identity of those ports, and of ports that share a PCI function with another device.
     pub roles: Bounded<String, Role, STORED>,
+    /// Ports seen in this boot that were ever in use.
+    pub present: Bounded<String, (), STORED>,
     /// RDMA adapters seen in this boot.
     pub adapters: Bounded<PciAddress, Role, STORED>,
     /// Ports whose interface has members that were read, by port and interface.

@@ -286,6 +286,9 @@ pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) 
             let rate = if is_full { port.rate } else { 0 };
             changed |= known.rates.raise(port.id.clone(), rate);
         }
+        if known.rates.get(&port.id).is_some() {
+            changed |= known.present.set(port.id.clone(), ());
+        }
         if number(port.one(&ROCE_V2_GIDS)).is_some_and(|gids| gids > 0) {
             changed |= known.addressed.set(port.id.clone(), ());
         }
