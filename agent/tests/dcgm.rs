@@ -199,7 +199,6 @@ fn a_gpu_that_the_driver_refuses_has_no_series_of_the_last_xid() {
     );
 }
 
-/// The driver calls the registration completed; its return code is NVML_ERROR_TIMEOUT.
 #[test]
 fn the_host_has_the_label_of_older_and_newer_releases() {
     let labels = collectors::gpu::metrics::DCGM_LABELS.labels.iter();
@@ -210,6 +209,7 @@ fn the_host_has_the_label_of_older_and_newer_releases() {
     assert_eq!(names, ["Hostname", "hostname"]);
 }
 
+/// The driver calls the registration completed; its return code is NVML_ERROR_TIMEOUT.
 #[test]
 fn a_failed_fabric_registration_is_a_failure_in_dcgms_codes() {
     let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/nvidia/h100");

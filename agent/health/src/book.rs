@@ -107,7 +107,8 @@ impl Book {
         let of = self.open().flat_map(|incident| &incident.findings);
         let mut of = of.filter(|seen| seen.resolved.is_none() && seen.key.as_deref() == Some(key));
         // One with another text may require it by now.
-        of.next().is_some_and(|seen| !seen.drains) && of.all(|seen| !seen.drains)
+        let is_mild = |seen: &Seen| !seen.drains || seen.comments_only;
+        of.next().is_some_and(is_mild) && of.all(is_mild)
     }
 
     /// Whether an open incident, whose drain no operator has lifted, has the finding.

@@ -359,10 +359,8 @@ impl Engine {
             Taken::Nothing => {}
             Taken::Counted => self.out.counted(self.now.boottime),
             Taken::Changed => self.out.dirty = true,
-            Taken::Dropped => {
-                self.out.counted(self.now.boottime);
-                return false;
-            }
+            // Tried again at each reading: no reason to write the record.
+            Taken::Dropped => return false,
         }
         if is_new {
             if is_evidence && self.when != When::Long {

@@ -40,7 +40,7 @@ pub struct View {
     pub undrains: u64,
     /// Number of undrains of the own drain by an operator.
     pub overrides: u64,
-    /// Findings without a place among the incidents, since the state directory was created.
+    /// Times that a finding had no place among the incidents, since the state directory was created.
     #[serde(default)]
     pub dropped: u64,
     /// The counts of events.

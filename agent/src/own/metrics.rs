@@ -122,7 +122,7 @@ own! {
     OVERRIDES "nodewarden_drain_overrides_total" Counter None []
         "Drains by nodewarden that a person lifted (overrides) since the state directory was created." "health engine"
     FINDINGS_DROPPED "nodewarden_findings_dropped_total" Counter None []
-        "Findings that opened no incident since the state directory was created: 256 were open, or 64 of their check." "health engine"
+        "Times that a finding opened no incident since the state directory was created: 256 were open, or 64 of its check. A condition tries again at each reading." "health engine"
     COLLECTOR_UP "nodewarden_collector_up" Gauge None ["collector"]
         "Collector status: 1 if everything found was read, 0 if not or if its worker cannot run; absent without such hardware or before the first reading."
         "workers"

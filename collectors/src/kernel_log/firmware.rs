@@ -102,7 +102,7 @@ fn bnxt(text: &str) -> Option<FirmwareFault> {
     } else if text.starts_with("Firmware not responding, status: ") {
         Some(FirmwareFault::Unresponsive)
     } else if text.starts_with("Firmware reset aborted") {
-        // The interface is closed.
+        // It failed.
         Some(FirmwareFault::Reset)
     } else if [
         "Fatal firmware reset event",
@@ -244,7 +244,7 @@ mod tests {
                 FirmwareFault::Unresponsive,
             ),
             (
-                "bnxt_en 0000:3d:00.0 ens11np0: Firmware reset aborted, fw_reset_state: 3",
+                "bnxt_en 0000:3d:00.0 ens11np0: Firmware reset aborted, rc = -19",
                 "0000:3d:00.0",
                 FirmwareFault::Reset,
             ),

@@ -22,9 +22,12 @@ const MOST_STATS: u64 = 16 << 20;
 const MOST_LISTED: usize = 256;
 const MOST_LABELS: usize = 256 << 10;
 
-/// Series of an operation of an NFS mount, and those that probes need.
+/// Series of an NFS mount, and of each of its operations.
+const TOTALS: usize = 8;
 const OPERATION: usize = 4;
+/// Series that probes need, and bytes of their labels.
 const PROBES: usize = 1000;
+const PROBE_BYTES: usize = 96 << 10;
 
 /// The filesystems of the node, and how many are left out because of the limits. In another tree than the kernel's own, those that this
 /// process does not see are listed and never probed: the same path may be another filesystem here.
@@ -40,11 +43,11 @@ pub(super) fn read(env: &Env, excluded: &[String]) -> Result<(Vec<Filesystem>, u
         return Err(Error::NotRecorded("mountinfo"));
     };
     let own = if env.is_live() {
-        mountinfo::read("/proc/self".as_ref())?
+        mountinfo::read("/proc/self".as_ref())?.unwrap_or_default()
     } else {
-        of_self.clone()
+        of_self.as_ref().unwrap_or(node).clone()
     };
-    let all = table::filesystems(node, own.as_ref().unwrap_or(node), excluded);
+    let all = table::filesystems(node, &own, excluded);
     Ok(within_limits(all))
 }
 
@@ -125,20 +128,46 @@ impl Device for List {
         let shown = all.iter().enumerate();
         let shown = shown.filter(|(at, mount)| last.get(&name(mount)) == Some(at) && is_found(mount));
         let shown: Vec<&NfsMount<'_>> = shown.map(|(_, mount)| mount).collect();
+        let bytes =
+            |f: &Filesystem| 2 * f.point.len() + f.fstype.len() + f.source.len() + f.class.word().len();
+        let mut room = Room {
+            bytes: found.iter().map(bytes).sum(),
+        };
         for mount in &shown {
-            show(mount, &mut self.retransmissions, out);
+            show(mount, &mut self.retransmissions, &mut room, out);
         }
-        let mut bytes = 0;
         for mount in shown {
-            show_operations(mount, &mut self.retransmissions, &mut bytes, out);
+            show_operations(mount, &mut self.retransmissions, &mut room, out);
         }
         Ok(())
     }
 }
 
-fn show(mount: &NfsMount<'_>, retransmissions: &mut Retransmissions, out: &mut Block) {
+/// What the counters of NFS may take: the probes come later, and need series too.
+struct Room {
+    /// Bytes of labels so far.
+    bytes: usize,
+}
+
+impl Room {
+    /// Whether this many series with these labels have room; else they are counted as refused.
+    fn has(&mut self, series: usize, labels: &[&str], out: &mut Block) -> bool {
+        self.bytes += series * labels.iter().map(|label| label.len()).sum::<usize>();
+        let is_left =
+            out.values().len() + series <= MAX_SERIES - PROBES && self.bytes <= MAX_LABEL_BYTES - PROBE_BYTES;
+        if !is_left {
+            out.refuse(series as u64);
+        }
+        is_left
+    }
+}
+
+fn show(mount: &NfsMount<'_>, retransmissions: &mut Retransmissions, room: &mut Room, out: &mut Block) {
     let name = table::name(&mount.point);
     let labels = [name.as_str()];
+    if !room.has(TOTALS, &labels, out) {
+        return;
+    }
     let all = mount.all();
     out.maybe_u64(&NFS_REQUESTS, &labels, all.map(|c| c.requests));
     let again = all.map(|c| retransmissions.of(mount, "", &c));
@@ -151,19 +180,16 @@ fn show(mount: &NfsMount<'_>, retransmissions: &mut Retransmissions, out: &mut B
     out.maybe_u64(&NFS_WRITE_BYTES, &labels, mount.bytes.map(|b| b.1));
 }
 
-/// The counters of each operation, as long as they leave room for the series of probes: `bytes` are those of their labels so far.
 fn show_operations(
     mount: &NfsMount<'_>,
     retransmissions: &mut Retransmissions,
-    bytes: &mut usize,
+    room: &mut Room,
     out: &mut Block,
 ) {
     let name = table::name(&mount.point);
     for (operation, counts) in &mount.operations {
         let labels = [name.as_str(), *operation];
-        *bytes += OPERATION * (name.len() + operation.len());
-        if out.values().len() + OPERATION > MAX_SERIES - PROBES || *bytes > MAX_LABEL_BYTES / 2 {
-            out.refuse(OPERATION as u64);
+        if !room.has(OPERATION, &labels, out) {
             continue;
         }
         out.u64(&NFS_OPERATION_REQUESTS, &labels, counts.requests);

@@ -8,7 +8,7 @@ use testkit::fuse_hang::FuseHang;
 use super::*;
 use crate::Block;
 use crate::block::{Part, Value};
-use crate::mounts::metrics::{INODES, NFS_REQUESTS as REQUESTS, OMITTED, PROBE_DURATION, READ_ONLY, SIZE};
+use crate::mounts::metrics::{INODES, NFS_REQUESTS, OMITTED, PROBE_DURATION, READ_ONLY, SIZE};
 use crate::runner::Runner;
 
 /// A recorded node.
@@ -193,27 +193,50 @@ fn a_thousand_filesystems_of_a_user_leave_room_for_the_series_of_the_node() {
 
 /// As of login nodes with an export for each home.
 #[test]
-fn operations_of_many_nfs_mounts_leave_room_for_probes() {
-    let points = 100..356;
-    let all: String = points.clone().map(|n| line(n, "rw")).collect();
-    let mut node = Node::new(&all);
-    node.write("/statfs/m100/figures", "1000 600 500 100 90");
-    let operations: String = (0..30).map(|n| format!("\tOP{n}: 1 1 0 1 1 1 1 1 0\n")).collect();
-    let stats: String = points
-        .map(|n| format!("device nas:/m{n} mounted on /m{n} with fstype nfs4 statvers=1.1\n{operations}"))
-        .collect();
-    node.write("/proc/self/mountstats", &stats);
-    let list = read(&mut node.scan()[0]).unwrap();
-    assert!(list.values().len() + MOST * 20 < crate::block::MAX_SERIES);
-    assert_eq!(
-        list.values().len() as u64 + list.refused(),
-        256 * (2 + 8 + 4 * 30) + 5
-    );
-    assert_eq!(
-        value(&list, &REQUESTS, &["/m355"]),
-        Some(Value::U64(30)),
-        "totals come first"
-    );
+fn nfs_mounts_leave_room_for_probes() {
+    // Mounts, length of their names, operations, and how many mounts have totals.
+    for (mounts, length, operations, totals) in [(256, 4, 30, 256), (100, 45, 25, 100), (256, 400, 20, 256)] {
+        let points: Vec<String> = (0..mounts).map(|n| format!("/{n:0length$}")).collect();
+        let of = |n: usize, point: &str| format!("{n} 1 0:{n} / {point} rw - nfs4 nas:/m rw\n");
+        let all: String = points
+            .iter()
+            .enumerate()
+            .map(|(n, point)| of(n + 10, point))
+            .collect();
+        let mut node = Node::new(&all);
+        let used: String = (0..operations)
+            .map(|n| format!("\tOP{n}: 1 1 0 1 1 1 1 1 0\n"))
+            .collect();
+        let stats = points.iter();
+        let stats =
+            stats.map(|p| format!("device nas:/m mounted on {p} with fstype nfs4 statvers=1.1\n{used}"));
+        node.write("/proc/self/mountstats", &stats.collect::<String>());
+        let list = read(&mut node.scan()[0]).unwrap();
+        let labels = list.iter().flat_map(|(series, _)| series.labels.iter());
+        let bytes: usize = labels.map(|label| label.len()).sum();
+        let shown = list.iter().filter(|(s, _)| s.metric == &NFS_REQUESTS).count();
+        let listed = list.iter().filter(|(s, _)| s.metric == &READ_ONLY).count();
+        let case = format!(
+            "{mounts} {length}: {shown} of {listed}, {bytes} bytes, {} refused",
+            list.refused()
+        );
+        assert!(
+            list.values().len() + MOST * 20 < crate::block::MAX_SERIES,
+            "{case}"
+        );
+        assert!(
+            bytes + MOST * 16 * length < crate::block::MAX_LABEL_BYTES,
+            "{case}"
+        );
+        let wanted = 2 * listed + listed * (8 + 4 * operations) + 5;
+        assert_eq!(
+            list.values().len() as u64 + list.refused(),
+            wanted as u64,
+            "{case}"
+        );
+        assert_eq!(shown, totals.min(listed), "{case}");
+        assert_eq!(list.refused() == 0, mounts == 100, "{case}");
+    }
 }
 
 #[test]

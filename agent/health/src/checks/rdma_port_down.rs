@@ -89,7 +89,7 @@ fn finding(group: &Group<'_>, port: &Port<'_>, fault: Fault) -> Finding {
         (true, None) => "not active",
     };
     let whose = if is_disabled {
-        "an administrator may have disabled it, so it never drains"
+        "an administrator may have disabled it"
     } else if fault == Fault::Node {
         "fault of this node: cable, transceiver or adapter"
     } else {

@@ -166,10 +166,7 @@ impl State {
 
 /// What the interface of a port counts of its link. Members of a bond count for themselves.
 fn physical<'p, 'a>(port: &'p Port<'a>) -> Option<&'p Sample<'a>> {
-    port.all(&PHY_LINK_DOWN).find(|sample| {
-        let netdev = sample.label("netdev");
-        netdev.is_some_and(|netdev| port.with(&LAG_MEMBER_UP, "netdev", netdev).is_none())
-    })
+    port.with(&PHY_LINK_DOWN, "netdev", port.netdev)
 }
 
 /// The counters of the members of a port's bond, by their source.

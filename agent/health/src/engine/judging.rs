@@ -71,7 +71,8 @@ impl Engine {
                 });
                 let Some(turn) = turn else { continue };
                 let finding = (judged.finding)(turn.run());
-                let acts = finding.drains && !self.policy.only_observes(&finding.check);
+                let may_drain = finding.drains && !finding.comments_only;
+                let acts = may_drain && !self.policy.only_observes(&finding.check);
                 if acts || !matches!(turn, Turn::Again(_)) {
                     turned.push((turn, judged.key, finding));
                 }

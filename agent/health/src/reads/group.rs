@@ -161,7 +161,7 @@ impl Group<'_> {
         fault(self.members() + disabled, self.count(Link::Up), down)
     }
 
-    /// Whether at least half of it is up, with absent ports counted as down.
+    /// Whether at least half of it is up, with ports that left in this boot counted as down.
     pub(crate) fn is_up(&self) -> bool {
         self.count(Link::Up) * 2 >= self.members()
     }

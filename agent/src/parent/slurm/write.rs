@@ -283,7 +283,7 @@ impl Slurm {
         let taken = self.take_slot(&found, &proven, action)?;
         let node = match taken.own {
             // Another drain: only sinfo of the node alone shows who set it.
-            Some(node) if node.has(Flag::Drain) || node.base == Base::Down => {
+            Some(node) if node.has(Flag::Drain) || node.has(Flag::Fail) || node.base == Base::Down => {
                 self.look_for(Some(&found)).map_err(Silence::before_write)?.1
             }
             Some(node) => {

@@ -303,6 +303,12 @@ fn a_disabled_port_that_was_in_use_is_found_and_never_drains() {
         sim.incidents(),
         ["disabled or not connected at 0000:13:00.0 cleared"]
     );
+    // A cable that has no link after it: the same port is down by now.
+    (sim.host.ports[3].state, sim.host.ports[3].physical) = (Some(1), Some(3));
+    sim.pass(3600);
+    sim.host.ports[3].down();
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 1, "{:?}", sim.incidents());
     // All at once is no fault of each.
     let mut sim = node(8);
     for port in &mut sim.host.ports {

@@ -122,6 +122,7 @@ fn the_carrier_counts_where_there_is_no_link_downed() {
 fn a_carrier_that_the_driver_takes_down_is_no_interruption_where_the_link_is_counted() {
     for is_counted in [true, false] {
         let mut sim = node(8);
+        sim.host.ports[3].netdev = "eth0";
         for count in 0..=5 {
             let port = &mut sim.host.ports[3];
             (port.link_downed, port.carrier_down) = (None, Some(100 + count));

@@ -130,5 +130,12 @@ fn the_comments_of_a_fault_of_500_nodes_and_their_ends_are_spread_also_after_a_f
     let (most, mean) = most_and_mean(&removed);
     assert!(most as f64 <= 3.0 * mean, "{removed:?}");
     assert_eq!(again[..300].iter().sum::<usize>(), 0, "not sooner than 5 min");
-    assert!(again.iter().all(|n| (*n as f64) <= 3.0 * mean), "{again:?}");
+    assert!(
+        again[400..].iter().sum::<usize>() > NODES as usize / 4,
+        "{again:?}"
+    );
+    // In time-outs of a controller that writes 34 a second.
+    let tens: Vec<usize> = again[300..].chunks(10).map(|chunk| chunk.iter().sum()).collect();
+    let (most, mean) = most_and_mean(&tens);
+    assert!(most as f64 <= 3.0 * mean, "{tens:?}");
 }
