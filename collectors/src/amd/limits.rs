@@ -4,8 +4,8 @@ use super::files::GpuFiles;
 use super::metrics as n;
 use crate::Block;
 use crate::gpu::metrics as m;
-use crate::gpu::pcie::generation;
 use crate::host::link::{self, PciLinkRate};
+use crate::host::pcie::generation;
 
 /// Limits of hwmon, their scale and metric.
 const LIMITS: [(&str, f64, &crate::Metric); 7] = [

@@ -8,8 +8,8 @@ use super::files::GpuFiles;
 use super::gpu_metrics::{Field, HOTTEST, Table};
 use super::metrics as n;
 use crate::gpu::metrics as m;
-use crate::gpu::pcie::generation;
 use crate::host::link;
+use crate::host::pcie::generation;
 use crate::{Block, Metric, Value};
 
 /// kernel: energy is counted in 15.259 µJ, which is 2^-16 J.

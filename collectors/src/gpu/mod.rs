@@ -6,6 +6,5 @@
 
 pub(crate) mod identity;
 pub mod metrics;
-pub mod pcie;
 pub(crate) mod process;
 pub mod recovery;

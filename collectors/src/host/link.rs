@@ -7,8 +7,8 @@ use super::attribute::{self, OpenFile};
 use super::metrics::{
     PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
 };
+use super::pcie::L0P_SPEED;
 use super::slow::Slow;
-use crate::gpu::pcie::L0P_SPEED;
 use crate::sys::root;
 use crate::{Block, PciAddress};
 

@@ -10,6 +10,7 @@ pub mod metrics;
 mod modules;
 pub mod mounts;
 mod pci;
+pub mod pcie;
 pub(crate) mod slow;
 pub(crate) mod system;
 

@@ -1,8 +1,8 @@
 //! Checks `gpu-pcie-slow` and `gpu-pcie-replays`: the PCIe link of a GPU under load, by its driver.
 
 use collectors::gpu::metrics as m;
-use collectors::gpu::pcie;
 use collectors::host::metrics::{PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH_MAX};
+use collectors::host::pcie;
 use collectors::{Metric, SubjectKind, Value};
 
 use super::gpu::{Bursts, LASTING, Leaps, Opinion, each, found, line};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use collectors::gpu::pcie::L0P_SPEED;
 use collectors::host::metrics::{
     PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
 };
+use collectors::host::pcie::L0P_SPEED;
 use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
 
 use super::{Check, Looks, May, Scope, Version};
