@@ -323,20 +323,19 @@ mod tests {
         for gpu in ["g", "h"] {
             first.take(gpu, of(Some(5000.0), None), at(100));
         }
-        let drops: [(fn(&mut Resets), bool); 4] = [
-            (Resets::log_timed_out, true),
-            (|resets| resets.drop_restored(None), true),
-            (|resets| resets.drop_restored(Some("g")), true),
-            (|resets| resets.drop_restored(Some("h")), false),
-        ];
-        for (drop, is_dropped) in drops {
+        for (of_gpu, is_dropped) in [(None, true), (Some("g"), true), (Some("h"), false)] {
             let mut resets = restored(&first);
-            drop(&mut resets);
+            resets.drop_restored(of_gpu);
             resets.log_read();
             resets.take("g", of(Some(10.0), None), at(200));
             let reset = resets.take("g", of(Some(20.0), None), at(210));
             assert_eq!(reset.is_none(), is_dropped);
         }
+        let mut resets = restored(&first);
+        resets.log_timed_out();
+        resets.log_read();
+        resets.take("g", of(Some(10.0), None), at(200));
+        assert!(resets.take("g", of(Some(20.0), None), at(210)).is_none());
     }
 
     #[test]
