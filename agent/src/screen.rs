@@ -213,6 +213,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test writes a zone of its own")]
     fn the_name_of_a_zone_is_looked_up_in_the_systems_database() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("Test")).unwrap();

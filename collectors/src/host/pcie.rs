@@ -14,8 +14,9 @@ const SPEEDS: [u64; 7] = [
 /// The first generation whose links may turn lanes off while no transfer needs them (L0p), at full speed.
 pub const L0P_GENERATION: u32 = 6;
 
-/// The speed of such a link, in transfers per second.
-pub const L0P_SPEED: u64 = 64_000_000_000;
+/// The speed of such a link, in 10^9 transfers per second, and in transfers per second.
+pub const L0P_GIGATRANSFERS: u32 = 64;
+pub(crate) const L0P_SPEED: u64 = 64_000_000_000;
 
 /// The generation of a link of this speed, in transfers per second.
 pub fn generation(speed: u64) -> Option<u64> {
@@ -40,5 +41,6 @@ mod tests {
             assert_eq!(generation(tenths * 100_000_000), expected, "{tenths}");
         }
         assert_eq!(generation(L0P_SPEED), Some(u64::from(L0P_GENERATION)));
+        assert_eq!(L0P_SPEED, 1_000_000_000 * u64::from(L0P_GIGATRANSFERS));
     }
 }

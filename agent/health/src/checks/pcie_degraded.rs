@@ -6,8 +6,8 @@ use std::time::Duration;
 use collectors::host::metrics::{
     PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
 };
-use collectors::host::pcie::L0P_SPEED;
-use collectors::{Metric, PciAddress, Subject, SubjectKind, Value};
+use collectors::host::pcie::L0P_GIGATRANSFERS;
+use collectors::{Metric, PciAddress, Subject, SubjectKind};
 
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading};
@@ -82,8 +82,8 @@ impl Function<'_> {
 
     fn has_all_lanes(&self) -> Option<bool> {
         let is_full = is_full(lanes(self.width.as_ref()), lanes(self.width_max.as_ref()))?;
-        let may_idle =
-            matches!(self.speed.as_ref().map(|s| s.value), Some(Value::U64(speed)) if speed >= L0P_SPEED);
+        let l0p = 1e9 * f64::from(L0P_GIGATRANSFERS);
+        let may_idle = value(self.speed.as_ref()).is_some_and(|speed| speed >= l0p);
         (is_full || !may_idle).then_some(is_full)
     }
 
