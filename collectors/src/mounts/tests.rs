@@ -293,7 +293,7 @@ fn counters_of_nfs_are_those_of_the_mount_that_covers_the_others() {
         &(stats("m10", 5) + &stats("new", 6) + &stats("new", 7)),
     );
     let block = read(&mut node.scan()[0]).unwrap();
-    let requests = block.iter().filter(|(s, _)| s.metric == &metrics::NFS_REQUESTS);
+    let requests = block.iter().filter(|(s, _)| s.metric == &NFS_REQUESTS);
     let requests: Vec<_> = requests.map(|(_, value)| value).collect();
     assert_eq!(requests, [Value::U64(7)]);
 }
