@@ -38,9 +38,11 @@ pub(super) fn read(env: &Env, excluded: &[String]) -> Result<(Vec<Filesystem>, u
     let of_self = mountinfo::read(&env.path("/proc/self"))?;
     // With hidepid, process 1 is not there.
     let node = mountinfo::read(&env.path("/proc/1")).ok().flatten();
-    // A recording has only the node's list.
-    let Some(node) = node.as_ref().or(of_self.as_ref()) else {
-        return Err(Error::NotRecorded("mountinfo"));
+    // A recording has only the node's list, or none.
+    let node = match node.as_ref().or(of_self.as_ref()) {
+        Some(node) => node,
+        None if env.is_live() => return Err(Error::NotRecorded("mountinfo")),
+        None => return Ok((Vec::new(), 0)),
     };
     let own = if env.is_live() {
         mountinfo::read("/proc/self".as_ref())?.unwrap_or_default()
