@@ -32,11 +32,9 @@ fn the_python_parser_accepts_every_tier_before_and_after_an_xid() {
     let mut node = Node::new();
     node.start();
     // Between two pages no series may come.
-    node.until("every mount was read", |n| {
+    node.until("the mounts are listed", |n| {
         let all = n.metrics();
-        let of_mounts =
-            |s: &&Sample| s.name == "nodewarden_device_up" && s.label("subject_kind") == Some("mount");
-        all.iter().filter(of_mounts).count() == 4
+        all.iter().filter(|s| s.name == "mount_info").count() == 4
     });
     for step in 0..2 {
         if step == 1 {
