@@ -101,6 +101,10 @@ fn judge(case: &Path) -> String {
             driver.advance(Duration::from_secs(15 * ticks), laid).unwrap();
         }
     }
+    // A comment is written within a minute.
+    for more in 1..=4 {
+        take(engine.step(now(Duration::from_secs(15 * (ticks + more))), Input::Tick));
+    }
     let view = engine.view();
     let mut out = format!("verdict {:?}: {}\n", view.verdict.health, view.verdict.text);
     for incident in &view.incidents {
