@@ -350,7 +350,7 @@ impl Engine {
         if finding.jobs.is_empty() {
             finding.jobs = self.timeline.on(&finding.subject, self.when);
         }
-        finding.comments_only |= self.is_unproven(&finding);
+        finding.comments_only |= Self::is_unproven(&self.state, self.has_proven, &finding);
         let may_drain = finding.drains && !finding.comments_only;
         let is_evidence = may_drain && self.policy.effective(&finding.check) == Mode::Drain;
         let has_room = may_drain && self.policy.own(&finding.check) == Mode::Drain;
@@ -373,18 +373,16 @@ impl Engine {
     }
 
     /// Whether it is about a GPU, the number of GPUs or their driver, of a maker whose hardware has not proven the checks.
-    fn is_unproven(&self, finding: &Finding) -> bool {
-        let all = &self.state.unproven;
+    fn is_unproven(state: &State, has_proven: bool, finding: &Finding) -> bool {
+        let all = &state.unproven;
         let name = finding.subject.name.as_str();
         finding.pci.as_ref().is_some_and(|pci| all.contains(pci))
             || match finding.subject.kind {
-                SubjectKind::Gpu => all
-                    .iter()
-                    .any(|pci| gpu_label(&self.state.inventory, pci) == name),
+                SubjectKind::Gpu => all.iter().any(|pci| gpu_label(&state.inventory, pci) == name),
                 SubjectKind::Pci => PciAddress::parse(name).is_some_and(|pci| all.contains(&pci)),
                 SubjectKind::Node => {
                     // After an exchange of the cards, the number and the driver are those of the new ones.
-                    let are_gone = self.has_proven && !self.state.unproven_here;
+                    let are_gone = has_proven && !state.unproven_here;
                     let check = checks::check(&finding.check);
                     !all.is_empty()
                         && !are_gone

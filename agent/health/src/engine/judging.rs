@@ -71,7 +71,8 @@ impl Engine {
                 });
                 let Some(turn) = turn else { continue };
                 let finding = (judged.finding)(turn.run());
-                let may_drain = finding.drains && !finding.comments_only && !self.is_unproven(&finding);
+                let is_unproven = Self::is_unproven(&self.state, self.has_proven, &finding);
+                let may_drain = finding.drains && !finding.comments_only && !is_unproven;
                 let acts = may_drain && !self.policy.only_observes(&finding.check);
                 if acts || !matches!(turn, Turn::Again(_)) {
                     turned.push((turn, judged.key, finding));
