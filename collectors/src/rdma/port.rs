@@ -375,7 +375,7 @@ impl RdmaPort {
     /// Reads it. Each file may block for a minute: after one that did, the remaining files are not read.
     pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
         let (now, began) = (Instant::now(), boot::monotonic_coarse());
-        let until = began + deadline;
+        let until = began.saturating_add(deadline);
         let in_time = |place: &PortLocation| match boot::monotonic_coarse() {
             time if time < until => Ok(()),
             time => Err(Error::Slow {
