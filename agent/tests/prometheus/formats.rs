@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use testkit::exposition::Sample;
 use testkit::http::Response;
 use testkit::prometheus::{Prometheus, PrometheusOptions, Target};
 
