@@ -11,6 +11,7 @@ pub mod filter;
 pub mod jobs;
 pub mod ledger;
 pub mod ownership;
+pub mod places;
 pub mod readings;
 pub mod scheduler;
 pub mod snapshot;

@@ -6,19 +6,23 @@ use std::time::Duration;
 use collectors::device_files::{self, DeviceFiles};
 use collectors::runner::Reading;
 use collectors::sys::task::Task;
-use collectors::{Block, Cadence, Label, Layout, Metric, Part, Spec, Subject, Value};
+use collectors::{Block, Cadence, Label, Layout, Metric, Part, Series, Spec, Subject, SubjectKind, Value};
+
+use crate::places::Places;
 
 /// A layout, received once. Two readings with the same address have the same layout.
 #[derive(Debug)]
 pub struct Prepared {
     /// The series.
     pub series: Layout,
+    places: Places,
 }
 
 impl Prepared {
     /// A new layout.
     pub fn new(series: Layout) -> Self {
-        Self { series }
+        let places = Places::of(series.iter().map(|s| s.metric));
+        Self { series, places }
     }
 }
 
@@ -207,20 +211,33 @@ impl CollectorState {
     }
 
     fn samples_of(&self, at: Duration, wanted: fn(&DeviceState) -> bool) -> impl Iterator<Item = Sample<'_>> {
+        self.devices_of(at, wanted).flat_map(move |d| d.samples(at))
+    }
+
+    fn devices_of(
+        &self,
+        at: Duration,
+        wanted: fn(&DeviceState) -> bool,
+    ) -> impl Iterator<Item = &DeviceState> {
         let max_age = self.max_age();
-        let devices = self.devices.iter();
-        let devices = devices.filter(move |d| d.shown(at, max_age) && wanted(d));
+        self.devices
+            .iter()
+            .filter(move |d| d.shown(at, max_age) && wanted(d))
+    }
+
+    /// As [`Self::samples_of`], of one metric.
+    fn samples_with(
+        &self,
+        metric: &'static Metric,
+        at: Duration,
+        wanted: fn(&DeviceState) -> bool,
+    ) -> impl Iterator<Item = Sample<'_>> {
+        let devices = self.devices_of(at, wanted);
         devices.flat_map(move |d| {
-            let both = d.layout.series.iter().zip(d.values.iter());
-            both.filter(|(_, v)| **v != Value::Absent)
-                .map(move |(series, value)| Sample {
-                    metric: series.metric,
-                    labels: &series.labels,
-                    part: series.part,
-                    value: *value,
-                    age: at.saturating_sub(d.at),
-                    subject: &d.subject,
-                })
+            d.layout
+                .places
+                .all(metric)
+                .filter_map(move |place| d.sample(place, at))
         })
     }
 }
@@ -244,6 +261,27 @@ impl DeviceState {
             is_partial: block.fault().is_some(),
             late: None,
         }
+    }
+
+    fn samples(&self, at: Duration) -> impl Iterator<Item = Sample<'_>> {
+        let both = self.layout.series.iter().zip(self.values.iter());
+        both.filter_map(move |(series, value)| self.sample_of(series, *value, at))
+    }
+
+    /// The series at this place of the layout.
+    fn sample(&self, place: usize, at: Duration) -> Option<Sample<'_>> {
+        self.sample_of(self.layout.series.get(place)?, *self.values.get(place)?, at)
+    }
+
+    fn sample_of<'a>(&'a self, series: &'a Series, value: Value, at: Duration) -> Option<Sample<'a>> {
+        (value != Value::Absent).then(|| Sample {
+            metric: series.metric,
+            labels: &series.labels,
+            part: series.part,
+            value,
+            age: at.saturating_sub(self.at),
+            subject: &self.subject,
+        })
     }
 
     /// Whether no report has come yet, not even that it is late.
@@ -294,9 +332,24 @@ impl Readings {
         found.flat_map(|c| c.shown(self.at))
     }
 
+    /// Every shown series of `metric`.
+    pub fn shown<'a>(&'a self, metric: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
+        let all = self.collectors.iter();
+        all.flat_map(move |c| c.samples_with(metric, self.at, |_| true))
+    }
+
     /// Every shown series.
     pub fn all_shown(&self) -> impl Iterator<Item = Sample<'_>> {
         self.collectors.iter().flat_map(|c| c.shown(self.at))
+    }
+
+    /// Every series of devices of a kind that checks may judge.
+    pub fn samples_of_kind(&self, kind: SubjectKind) -> impl Iterator<Item = Sample<'_>> {
+        let of_kind = move |d: &&DeviceState| d.subject.kind == kind;
+        self.collectors.iter().flat_map(move |c| {
+            let devices = c.devices_of(self.at, |d| d.late.is_none()).filter(of_kind);
+            devices.flat_map(|d| d.samples(self.at))
+        })
     }
 
     /// Every series of one collector that checks may judge.
@@ -313,9 +366,8 @@ impl Readings {
 
     /// Every series of `metric` that checks may judge, with its labels.
     pub fn samples<'a>(&'a self, metric: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
-        self.all_samples()
-            .map(|(_, s)| s)
-            .filter(move |s| s.metric == metric)
+        let all = self.collectors.iter();
+        all.flat_map(move |c| c.samples_with(metric, self.at, |d| d.late.is_none()))
     }
 
     /// Every series that checks may judge.

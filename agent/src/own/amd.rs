@@ -22,9 +22,7 @@ const NODES: header::Family<'static> = joined::gauge(
 
 /// The GPUs that are shown, each as its info series; of a divided GPU, its partitions: the exporter counts these as GPUs.
 fn gpus(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let all = snapshot
-        .all_shown()
-        .filter(|s| s.metric == &AMD_INFO && s.value != Value::Absent);
+    let all = snapshot.shown(&AMD_INFO).filter(|s| s.value != Value::Absent);
     let (whole, mut gpus): (Vec<_>, Vec<_>) = all.partition(|s| s.label("gpu_instance") == Some(""));
     let is_divided = |gpu: &Sample<'_>| gpus.iter().any(|part| part.label("gpu") == gpu.label("gpu"));
     let whole: Vec<_> = whole.into_iter().filter(|gpu| !is_divided(gpu)).collect();
@@ -39,7 +37,7 @@ const HEALTH: header::Family<'static> = joined::gauge(
 
 /// Whether a GPU answers. `None`: unknown, as of one that is suspended.
 fn up(snapshot: &Snapshot, gpu: Option<&str>) -> Option<Value> {
-    let mut ups = snapshot.all_shown().filter(|s| s.metric == &UP);
+    let mut ups = snapshot.shown(&UP);
     ups.find(|up| up.label("gpu") == gpu).map(|up| up.value)
 }
 

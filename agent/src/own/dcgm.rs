@@ -80,13 +80,18 @@ type Registration = (Option<u64>, Option<u64>);
 /// Appends state and result of each GPU's registration.
 fn fabric(page: &Page, w: &mut Writer<'_>) {
     let mut found: BTreeMap<&str, Registration> = BTreeMap::new();
-    for sample in page.snapshot.all_shown() {
-        let (is_state, is_status) = (sample.metric == &FABRIC_STATE, sample.metric == &FABRIC_STATUS);
-        if let (true, Some(gpu), Value::U64(value)) =
-            (is_state || is_status, sample.label("gpu"), sample.value)
-        {
+    let both = page
+        .snapshot
+        .shown(&FABRIC_STATE)
+        .chain(page.snapshot.shown(&FABRIC_STATUS));
+    for sample in both {
+        if let (Some(gpu), Value::U64(value)) = (sample.label("gpu"), sample.value) {
             let (state, status) = found.entry(gpu).or_default();
-            *(if is_state { state } else { status }) = Some(value);
+            *(if sample.metric == &FABRIC_STATE {
+                state
+            } else {
+                status
+            }) = Some(value);
         }
     }
     for (family, value) in [
@@ -104,7 +109,7 @@ fn fabric(page: &Page, w: &mut Writer<'_>) {
 /// Appends used / (total - reserved) of each GPU, as DCGM's field 254.
 fn memory_share(page: &Page, w: &mut Writer<'_>) {
     let bytes = |metric: &'static Metric| -> BTreeMap<&str, u64> {
-        let all = page.snapshot.all_shown().filter(|s| s.metric == metric);
+        let all = page.snapshot.shown(metric);
         all.filter(|s| s.label("gpu_instance") == Some(""))
             .filter_map(|s| match s.value {
                 Value::U64(bytes) => Some((s.label("gpu")?, bytes)),

@@ -18,7 +18,7 @@ pub(super) const fn gauge(name: &'static str, help: &'static str) -> header::Fam
 
 /// The GPUs that are shown, each as its info series. Instances and partitions are left out.
 pub(super) fn gpus<'a>(snapshot: &'a Snapshot, info: &'static Metric) -> impl Iterator<Item = Sample<'a>> {
-    let all = snapshot.all_shown().filter(move |s| s.metric == info);
+    let all = snapshot.shown(info);
     all.filter(|gpu| gpu.label("gpu_instance") == Some("") && gpu.value != Value::Absent)
 }
 

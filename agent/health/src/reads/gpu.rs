@@ -6,6 +6,7 @@ use std::time::Duration;
 use collectors::gpu::metrics as m;
 use collectors::{Metric, PciAddress, Subject, SubjectKind};
 
+use super::by_metric::ByMetric;
 use super::links::Links;
 use crate::finding::Need;
 use model::derive::xid::{Inventory, gpu_label};
@@ -22,24 +23,18 @@ pub struct Gpu<'a> {
     pub at: Duration,
     /// Its NVLinks or XGMI links, if it has any and they could be read.
     pub links: Option<Links>,
-    samples: Vec<Sample<'a>>,
-    /// The address of each one's metric, sorted, and its place: checks ask for hundreds.
-    order: Vec<(usize, usize)>,
+    series: ByMetric<'a>,
 }
 
 impl<'a> Gpu<'a> {
     /// The series of a metric.
     pub fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
-        let wanted = std::ptr::from_ref(metric).addr();
-        let first = self.order.partition_point(|(address, _)| *address < wanted);
-        let from = self.order.get(first..).unwrap_or_default();
-        let own = from.iter().take_while(move |(address, _)| *address == wanted);
-        own.filter_map(|(_, place)| self.samples.get(*place))
+        self.series.all(metric)
     }
 
     /// The only series of a metric.
     pub fn one(&self, metric: &'static Metric) -> Option<&Sample<'a>> {
-        self.all(metric).next()
+        self.series.one(metric)
     }
 
     /// The value of the only series of a metric.
@@ -151,37 +146,28 @@ impl Gpu<'_> {
 
 /// Every GPU that a driver reports in this snapshot.
 pub fn gpus<'a>(snapshot: &'a Snapshot, inventory: &Inventory) -> Vec<Gpu<'a>> {
-    let mut gpus: BTreeMap<&str, Gpu<'_>> = BTreeMap::new();
-    for (_, sample) in snapshot.all_samples() {
-        if sample.subject.kind != SubjectKind::Gpu || sample.metric.labels.first() != Some(&"gpu") {
-            continue;
+    let mut gpus: BTreeMap<&str, Vec<Sample<'a>>> = BTreeMap::new();
+    for sample in snapshot.samples_of_kind(SubjectKind::Gpu) {
+        if let (["gpu", ..], [label, ..]) = (sample.metric.labels, sample.labels) {
+            gpus.entry(label).or_default().push(sample);
         }
-        let Some(label) = sample.labels.first() else {
-            continue;
-        };
-        let gpu = gpus.entry(label).or_insert_with(|| Gpu {
+    }
+    let gpu = |(label, samples): (&str, Vec<Sample<'a>>)| {
+        let age = samples.first().map_or(Duration::ZERO, |s| s.age);
+        let series = ByMetric::new(samples);
+        let info = series.all(&m::INFO).last();
+        Gpu {
             label: match label.strip_prefix("pci:").and_then(PciAddress::parse) {
                 Some(pci) => gpu_label(inventory, &pci),
-                None => label.to_string(),
+                None => label.to_owned(),
             },
-            pci: None,
-            at: snapshot.at.saturating_sub(sample.age),
+            pci: info.and_then(|s| s.label("pci")).and_then(PciAddress::parse),
+            at: snapshot.at.saturating_sub(age),
             links: None,
-            samples: Vec::new(),
-            order: Vec::new(),
-        });
-        if sample.metric == &m::INFO {
-            gpu.pci = sample.label("pci").and_then(PciAddress::parse);
+            series,
         }
-        gpu.samples.push(sample);
-    }
-    let mut gpus: Vec<Gpu<'_>> = gpus.into_values().collect();
-    for gpu in &mut gpus {
-        let addresses = gpu.samples.iter().map(|s| std::ptr::from_ref(s.metric).addr());
-        gpu.order = addresses.zip(0..).collect();
-        gpu.order.sort_unstable();
-    }
-    gpus
+    };
+    gpus.into_iter().map(gpu).collect()
 }
 
 /// Whether all of it is so: one that is not decides, then one that is unknown (`None`).

@@ -1,5 +1,6 @@
 //! Parsed snapshots, shared by all checks.
 
+pub(crate) mod by_metric;
 pub mod gpu;
 pub(crate) mod gpu_part;
 pub(crate) mod gpu_process;

@@ -10,6 +10,7 @@ use collectors::rdma::metrics::{
 };
 use collectors::{Label, Metric, PciAddress, Subject, SubjectKind, Value, ethernet};
 
+use super::by_metric::ByMetric;
 use super::host::{Host, Slot};
 use super::known::{Known, Role};
 use model::snapshot::{Presence, Sample, Snapshot};
@@ -62,7 +63,7 @@ pub struct Port<'a> {
     /// Its interface is a bond whose members were read before and are not read now.
     is_unread: bool,
     /// All its series, of any collector.
-    samples: Vec<Sample<'a>>,
+    series: ByMetric<'a>,
 }
 
 /// The value, if it is a whole number.
@@ -76,12 +77,12 @@ pub(crate) fn number(sample: Option<&Sample<'_>>) -> Option<u64> {
 impl<'a> Port<'a> {
     /// The series of a metric.
     pub(crate) fn all(&self, metric: &'static Metric) -> impl Iterator<Item = &Sample<'a>> {
-        self.samples.iter().filter(move |s| s.metric == metric)
+        self.series.all(metric)
     }
 
     /// The only series of a metric.
     pub(crate) fn one(&self, metric: &'static Metric) -> Option<&Sample<'a>> {
-        self.all(metric).next()
+        self.series.one(metric)
     }
 
     /// The series of a metric with this label.
@@ -255,19 +256,21 @@ impl<'a> Port<'a> {
 pub(crate) fn ports<'a>(snapshot: &'a Snapshot, host: &Host, known: &mut Known) -> (Vec<Port<'a>>, bool) {
     let mut series: BTreeMap<(&str, &str), Vec<Sample<'a>>> = BTreeMap::new();
     let mut boards: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
-    for (_, sample) in snapshot.all_samples() {
-        match sample.metric.labels {
-            ["device", "port", ..] => {
-                let key = (label_of(&sample, "device"), label_of(&sample, "port"));
-                series.entry(key).or_default().push(sample);
-            }
-            _ if sample.metric == &DEVICE_INFO => {
-                let board = label_of(&sample, "board_id");
-                let firmware = label_of(&sample, "firmware_version");
-                boards.insert(label_of(&sample, "device"), (board, firmware));
-            }
-            _ => {}
-        }
+    let of_port = |(_, sample): (_, Sample<'a>)| match (sample.metric.labels, sample.labels) {
+        (["device", "port", ..], [device, port, ..]) => Some(((device.as_str(), port.as_str()), sample)),
+        _ => None,
+    };
+    let all: Vec<_> = snapshot.all_samples().filter_map(of_port).collect();
+    // Series of one port mostly follow each other.
+    for together in all.chunk_by(|(of, _), (other, _)| of == other) {
+        let Some((of, _)) = together.first() else { continue };
+        let own = series.entry(*of).or_default();
+        own.extend(together.iter().map(|(_, sample)| *sample));
+    }
+    for sample in snapshot.samples(&DEVICE_INFO) {
+        let board = label_of(&sample, "board_id");
+        let firmware = label_of(&sample, "firmware_version");
+        boards.insert(label_of(&sample, "device"), (board, firmware));
     }
     let mut ports: Vec<Port<'a>> = series
         .into_values()
@@ -315,7 +318,8 @@ fn port<'a>(
     samples: Vec<Sample<'a>>,
     boards: &BTreeMap<&'a str, (&'a str, &'a str)>,
 ) -> Option<Port<'a>> {
-    let of = |metric: &'static Metric| samples.iter().find(|s| s.metric == metric).copied();
+    let series = ByMetric::new(samples);
+    let of = |metric: &'static Metric| series.one(metric).copied();
     let info = of(&PORT_INFO)?;
     let label = |name: &str| label_of(&info, name);
     if label("function") == "virtual" {
@@ -350,7 +354,7 @@ fn port<'a>(
         link: Link::Unknown,
         lost: Vec::new(),
         is_unread: false,
-        samples,
+        series,
     };
     port.link = port.read_link();
     Some(port)

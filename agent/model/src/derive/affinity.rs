@@ -104,16 +104,15 @@ fn natural(name: &str) -> Vec<(&str, u64, &str)> {
 /// The nearest ports of each GPU, by GPU, device and port. Unread ports are omitted.
 pub fn nearest(snapshot: &Snapshot, inventory: &Inventory) -> Vec<Affinity> {
     let (mut ports, mut gpus) = (Vec::new(), BTreeMap::new());
-    for sample in snapshot.all_shown() {
-        match sample.labels {
-            [device, port, path, numa_node] if sample.metric == &PORT_PATH_INFO => {
-                ports.push((device, port, Seat { path, numa_node }));
-            }
-            [pci, path, numa_node] if sample.metric == &PCI_GPU_PATH_INFO => {
-                let gpu = PciAddress::parse(pci).map(|pci| gpu_label(inventory, &pci));
-                gpus.extend(gpu.map(|gpu| (gpu, Seat { path, numa_node })));
-            }
-            _ => {}
+    for sample in snapshot.shown(&PORT_PATH_INFO) {
+        if let [device, port, path, numa_node] = sample.labels {
+            ports.push((device, port, Seat { path, numa_node }));
+        }
+    }
+    for sample in snapshot.shown(&PCI_GPU_PATH_INFO) {
+        if let [pci, path, numa_node] = sample.labels {
+            let gpu = PciAddress::parse(pci).map(|pci| gpu_label(inventory, &pci));
+            gpus.extend(gpu.map(|gpu| (gpu, Seat { path, numa_node })));
         }
     }
     // The first ones are listed: mlx5_2 sorts before mlx5_10.
