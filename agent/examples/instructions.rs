@@ -209,6 +209,7 @@ fn view() -> View {
             boot: String::new(),
             at_ms: 0,
             valid_until_ms: 0,
+            drained_ms: None,
         },
         incidents: Vec::new(),
         drain: DrainView {

@@ -327,6 +327,16 @@ impl Drain {
         })
     }
 
+    /// How long a required drain is in place, as far as known: the own one, or another author's.
+    pub(super) fn stands_for(&self, now: Now) -> Option<Duration> {
+        let since = self
+            .since
+            .filter(|_| matches!(self.state, State::Drained | State::Foreign))?;
+        Some(Duration::from_secs(
+            u64::try_from(now.wall.saturating_sub(since)).unwrap_or(0),
+        ))
+    }
+
     /// Whether the drain of this incident is in place.
     pub(super) fn is_kept_for(&self, incident: &IncidentId) -> bool {
         matches!(self.state, State::Drained | State::Lifting) && self.incident.as_ref() == Some(incident)

@@ -560,6 +560,11 @@ impl Engine {
             boot: self.boot.0.clone(),
             at_ms,
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
+            drained_ms: self
+                .state
+                .drain
+                .stands_for(self.now)
+                .map(|time| at_ms.saturating_sub(millis(time))),
         }
     }
 }

@@ -13,6 +13,10 @@ use health::verdict::{FILE, Health, Verdict};
 use sys::trust::{self, Expected, OpenError};
 use sys::users;
 
+/// For how long after a drain a prolog may fail. Slurm selected the job before; and a person does not lift a drain so
+/// soon, whose next job would fail by a verdict that does not know of the lift.
+const FRESH_DRAIN: u64 = 60_000;
+
 /// Limit of its size, in bytes.
 const MAX_VERDICT: u64 = 64 * 1024;
 
@@ -34,6 +38,9 @@ pub(super) struct CheckArgs {
     /// Output and exit codes: plain, or nagios for a plugin of Nagios, Icinga or Naemon.
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     format: Format,
+    /// For a prolog: also exits with 0 on an unhealthy node, but for the first minute of its drain.
+    #[arg(long, conflicts_with = "format")]
+    prolog: bool,
     /// The daemon's run directory.
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -81,6 +88,7 @@ pub(super) fn check(args: &CheckArgs) -> ExitCode {
         Err(error) => Judged::unknown(error.to_string()),
     };
     let (line, code) = match args.format {
+        _ if args.prolog => judged.prolog(),
         Format::Plain => judged.plain(),
         Format::Nagios => judged.nagios(),
     };
@@ -111,6 +119,8 @@ pub(super) struct Judged {
     pub(super) text: String,
     /// The number of open incidents. `None`: unknown.
     incidents: Option<usize>,
+    /// A drain stands for at most [`FRESH_DRAIN`].
+    is_just_drained: bool,
 }
 
 impl Judged {
@@ -119,6 +129,7 @@ impl Judged {
             health: Health::Unknown,
             text: text.into(),
             incidents: None,
+            is_just_drained: false,
         }
     }
 
@@ -136,6 +147,17 @@ impl Judged {
             Health::Unknown => 2,
         };
         (self.line(), code)
+    }
+
+    /// The same for a prolog, whose failure drains the node: where nodewarden does not, it does not fail either.
+    fn prolog(&self) -> (String, u8) {
+        match self.plain() {
+            (line, 1) if !self.is_just_drained => (
+                format!("{line}; the job may run: not drained in the last minute"),
+                0,
+            ),
+            plain => plain,
+        }
     }
 
     /// The same as a plugin of Nagios: `|` is what separates its text from its figures.
@@ -207,6 +229,9 @@ pub(super) fn judge(text: &str, boot: &str, now: Duration) -> Judged {
         health: verdict.health,
         text: format!("{} (age {age}s)", verdict.text),
         incidents: Some(verdict.incidents),
+        is_just_drained: verdict
+            .drained_ms
+            .is_some_and(|since| now.saturating_sub(since) <= FRESH_DRAIN),
     }
 }
 
@@ -222,6 +247,7 @@ mod tests {
             boot: "b".to_owned(),
             at_ms: 10_000,
             valid_until_ms: 55_000,
+            drained_ms: None,
         };
         serde_json::to_string(&verdict).unwrap()
     }
@@ -270,10 +296,49 @@ mod tests {
                 health,
                 text: "a|b".to_owned(),
                 incidents,
+                is_just_drained: false,
             };
             assert_eq!(judged.plain(), (plain.0.to_owned(), plain.1));
             assert_eq!(judged.nagios(), (format!("NODEWARDEN {nagios}"), code));
         }
+    }
+
+    #[test]
+    fn a_prolog_fails_only_in_the_first_minute_of_a_drain() {
+        let file = |health, drained_ms| {
+            let verdict: Verdict = serde_json::from_str(&verdict(health)).unwrap();
+            serde_json::to_string(&Verdict {
+                drained_ms,
+                valid_until_ms: 500_000,
+                ..verdict
+            })
+            .unwrap()
+        };
+        let code = |health, drained, now| {
+            judge(&file(health, drained), "b", Duration::from_millis(now))
+                .prolog()
+                .1
+        };
+        for (health, drained, now, expected) in [
+            (Health::Unhealthy, Some(9_000), 11_000, 1),
+            (Health::Unhealthy, Some(9_000), 69_000, 1),
+            (Health::Unhealthy, Some(9_000), 70_000, 0),
+            // Observed, paused, held by the limit, or of a daemon without the field.
+            (Health::Unhealthy, None, 11_000, 0),
+            (Health::Healthy, Some(9_000), 11_000, 0),
+            (Health::Unknown, Some(9_000), 11_000, 2),
+        ] {
+            assert_eq!(
+                code(health, drained, now),
+                expected,
+                "{health:?} {drained:?} {now}"
+            );
+        }
+        let (line, _) = judge(&file(Health::Unhealthy, None), "b", Duration::from_millis(11_000)).prolog();
+        assert_eq!(
+            line,
+            "unhealthy: all good (age 1s); the job may run: not drained in the last minute"
+        );
     }
 
     #[test]

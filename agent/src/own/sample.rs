@@ -50,6 +50,7 @@ pub(crate) fn view() -> View {
             boot: "b".to_owned(),
             at_ms: 1_000_000,
             valid_until_ms: 1_045_000,
+            drained_ms: None,
         },
         incidents: vec![IncidentView {
             id: "abcdefgh".to_owned(),

@@ -6,7 +6,7 @@ use super::{Engine, millis};
 use crate::audit::Entry;
 use crate::drain::{Do, Happened, Want};
 use crate::keep;
-use crate::verdict::{Health, Verdict};
+use crate::verdict::Verdict;
 use crate::{Effect, Mode, Query, Record};
 use model::scheduler::{Action, ActionId, IncidentId};
 
@@ -40,7 +40,7 @@ pub(super) struct Pending {
     pub answer: Option<Result<String, String>>,
     /// Entries of the audit trail.
     pub audit: Vec<Entry>,
-    published: Option<(Health, String, Duration)>,
+    published: Option<(Verdict, Duration)>,
 }
 
 impl Pending {
@@ -77,7 +77,7 @@ impl Pending {
         let publish = self
             .published
             .as_ref()
-            .map_or(Duration::ZERO, |(_, _, at)| at.saturating_add(REPEAT));
+            .map_or(Duration::ZERO, |(_, at)| at.saturating_add(REPEAT));
         [self.later, self.retry_at, Some(publish)]
             .into_iter()
             .flatten()
@@ -387,9 +387,10 @@ impl Engine {
         let verdict: Verdict = self.verdict();
         let due = match &self.out.published {
             None => true,
-            Some((health, text, at)) => {
-                *health != verdict.health
-                    || *text != verdict.text
+            Some((last, at)) => {
+                last.health != verdict.health
+                    || last.text != verdict.text
+                    || last.drained_ms.is_some() != verdict.drained_ms.is_some()
                     || at.saturating_add(REPEAT) <= self.now.boottime
             }
         };
@@ -397,7 +398,7 @@ impl Engine {
             return;
         }
         debug_assert_eq!(verdict.at_ms, millis(self.now.boottime));
-        self.out.published = Some((verdict.health, verdict.text.clone(), self.now.boottime));
+        self.out.published = Some((verdict.clone(), self.now.boottime));
         effects.push(Effect::Publish(verdict));
     }
 }

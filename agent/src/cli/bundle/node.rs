@@ -43,6 +43,7 @@ pub(super) fn status(status: &NodeStatus, names: &mut Names) -> Value {
             "incidents": view.verdict.incidents,
             "at_ms": view.verdict.at_ms,
             "valid_until_ms": view.verdict.valid_until_ms,
+            "drained_ms": view.verdict.drained_ms,
         },
         "drain": {
             "state": one_of(&view.drain.state, DRAIN_STATES),

@@ -4,7 +4,7 @@ use collectors::gpu::metrics as m;
 
 use super::host::Driven;
 use super::sim::*;
-use crate::Mode;
+use crate::{Mode, OrderVerb};
 use crate::verdict::Health;
 
 /// A node with this number of GPUs that are too hot, which never drains.
@@ -52,4 +52,32 @@ fn an_unknown_verdict_names_them_behind_its_reason() {
     sim.pass(30);
     let text = "kernel_log: no CAP_SYSLOG; 1 open incident: gpu-slowdown gpu GPU-1";
     assert_eq!(verdict(&sim), (Health::Unknown, text.to_owned()));
+}
+
+/// The age of a drain that stands, in seconds, as the verdict shows it.
+fn drained(sim: &Sim) -> Option<u64> {
+    let verdict = sim.engine.view().verdict;
+    Some((verdict.at_ms - verdict.drained_ms?) / 1000)
+}
+
+#[test]
+fn a_verdict_says_since_when_a_drain_stands_and_only_then() {
+    for mode in [Mode::Observe, Mode::Comment] {
+        let mut sim = Sim::new(mode);
+        sim.xid(119);
+        sim.pass(60);
+        assert_eq!((verdict(&sim).0, drained(&sim)), (Health::Unhealthy, None));
+    }
+    let mut sim = Sim::new(Mode::Drain);
+    sim.order_all(OrderVerb::Pause { seconds: 7200 }).unwrap();
+    sim.xid(119);
+    sim.pass(60);
+    assert_eq!((verdict(&sim).0, drained(&sim)), (Health::Unhealthy, None), "paused");
+    sim.order_all(OrderVerb::Resume).unwrap();
+    sim.pass(1);
+    assert!(drained(&sim).is_some_and(|age| age <= 2), "{:?}", drained(&sim));
+    sim.pass(600);
+    sim.restart();
+    sim.pass(60);
+    assert!(drained(&sim).is_some_and(|age| age > 600), "{:?}", drained(&sim));
 }
