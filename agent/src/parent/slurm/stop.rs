@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::scheduler::{Held, HeldBy};
+use model::scheduler::{Held, HeldBy, Outcome};
 use slurm::Settings;
-use sys::spawn::{CommandLine, CommandRunner};
+use sys::spawn::{CommandLine, CommandRunner, SpawnError};
 
 const STAT: &str = "/usr/bin/stat";
 /// An answer that comes later is none.
@@ -25,23 +25,16 @@ impl StopFiles {
     }
 
     /// Why nothing may be written. A file that cannot be looked for stops too.
-    pub(super) fn held(&mut self, config: &Settings) -> Option<Held> {
+    pub(super) fn held(&mut self, config: &Settings) -> Option<Outcome> {
         let files = &config.guard.stop_files;
         if files.is_empty() {
             return None;
         }
-        match self.find(files) {
-            Ok(None) => None,
-            Ok(Some(file)) => Some(held(HeldBy::Pause, format!("{file} exists"))),
-            Err(why) => Some(held(
-                HeldBy::Refused,
-                format!("cannot look for the stop files: {why}"),
-            )),
-        }
+        refusal(self.look(files))
     }
 
-    /// The first file that exists.
-    fn find(&mut self, files: &[PathBuf]) -> Result<Option<String>, String> {
+    /// The first file that exists, or what stat says instead.
+    fn look(&mut self, files: &[PathBuf]) -> Result<Result<Option<String>, String>, SpawnError> {
         let mut args = vec!["--printf=%n\\0".to_owned(), "--".to_owned()];
         args.extend(files.iter().filter_map(|file| file.to_str().map(str::to_owned)));
         let command = CommandLine {
@@ -51,21 +44,38 @@ impl StopFiles {
             input: Vec::new(),
             deadline: PATIENCE,
         };
-        let output = self
-            .runner
-            .run(&command)
-            .map_err(|error| format!("{STAT}: {error}"))?;
+        let output = self.runner.run(&command)?;
         let names = String::from_utf8_lossy(&output.stdout);
         if let Some(name) = names.split('\0').find(|name| !name.is_empty()) {
-            return Ok(Some(name.to_owned()));
+            return Ok(Ok(Some(name.to_owned())));
         }
         let text = String::from_utf8_lossy(&output.stderr);
-        match text.lines().find(|line| !is_missing(line)) {
+        Ok(match text.lines().find(|line| !is_missing(line)) {
             None if text.lines().count() == files.len() => Ok(None),
             None => Err(format!("{STAT}: exit code {} and no message", output.code)),
             Some(line) => Err(line.chars().filter(|c| !c.is_control()).take(200).collect()),
-        }
+        })
     }
+}
+
+/// What the answer of stat, or its failure, means for the act.
+fn refusal(looked: Result<Result<Option<String>, String>, SpawnError>) -> Option<Outcome> {
+    let why = match looked {
+        Ok(Ok(None)) => return None,
+        Ok(Ok(Some(file))) => return Some(held(HeldBy::Pause, format!("{file} exists"))),
+        Ok(Err(why)) => why,
+        // A shortage of this machine, mostly over in a moment: tried again as a scontrol that cannot be started.
+        Err(error @ (SpawnError::Io { .. } | SpawnError::Signalled(_))) => {
+            return Some(Outcome::Failed(format!(
+                "nothing was written: cannot look for the stop files: {STAT}: {error}"
+            )));
+        }
+        Err(error) => format!("{STAT}: {error}"),
+    };
+    Some(held(
+        HeldBy::Refused,
+        format!("cannot look for the stop files: {why}"),
+    ))
 }
 
 /// Whether stat says that a file does not exist. That of uutils (Ubuntu 25.10) adds the number of the error.
@@ -74,8 +84,8 @@ fn is_missing(line: &str) -> bool {
     line.ends_with(": No such file or directory")
 }
 
-fn held(by: HeldBy, why: String) -> Held {
-    Held { by, why, guard: None }
+fn held(by: HeldBy, why: String) -> Outcome {
+    Outcome::Held(Held { by, why, guard: None })
 }
 
 #[cfg(test)]
@@ -87,7 +97,29 @@ mod tests {
     fn held_with(files: &[PathBuf]) -> Option<Held> {
         let mut config = Settings::default();
         config.guard.stop_files = files.to_vec();
-        StopFiles::default().held(&config)
+        match StopFiles::default().held(&config)? {
+            Outcome::Held(held) => Some(held),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_started_for_a_moment_is_a_failure_and_no_limit() {
+        let fork = SpawnError::Io {
+            what: "fork",
+            source: std::io::Error::from_raw_os_error(11),
+        };
+        let failed = refusal(Err(fork)).unwrap();
+        let text = "nothing was written: cannot look for the stop files: /usr/bin/stat: fork: ";
+        assert!(
+            matches!(&failed, Outcome::Failed(why) if why.starts_with(text)),
+            "{failed:?}"
+        );
+        let late = refusal(Err(SpawnError::TimedOut(PATIENCE))).unwrap();
+        assert!(
+            matches!(&late, Outcome::Held(held) if held.by == HeldBy::Refused),
+            "{late:?}"
+        );
     }
 
     #[test]

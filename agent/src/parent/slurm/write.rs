@@ -14,7 +14,7 @@ use super::scontrol::Scontrol;
 use super::seen::SeenSlurmd;
 use super::stop::StopFiles;
 use model::scheduler::{
-    Action, Author, Guard, Held, IncidentId, LookError, NOT_WRITTEN, NodeState, Outcome, Permission,
+    Action, Author, Guard, IncidentId, LookError, NOT_WRITTEN, NodeState, Outcome, Permission,
 };
 use slurm::state::{Base, Flag, Node};
 use slurm::{Settings, action, describe, parse, proof, sinfo, texts};
@@ -195,8 +195,8 @@ impl Slurm {
         if !action::is_ours(action) {
             return Outcome::Failed("nothing was written: not a reason or incident of nodewarden".to_owned());
         }
-        if let Some(held) = self.stopped(action) {
-            return Outcome::Held(held);
+        if let Some(outcome) = self.stopped(action) {
+            return outcome;
         }
         let Ready {
             found,
@@ -218,8 +218,8 @@ impl Slurm {
             Permission::Withheld(word) => return Outcome::Withheld(word, shown),
         }
         // The file may be younger than the commands before. The slot stays, for the next try: its end is a write, too.
-        if let Some(held) = self.stopped(action) {
-            return Outcome::Held(held);
+        if let Some(outcome) = self.stopped(action) {
+            return outcome;
         }
         if self.given_up.load(Ordering::Acquire) {
             return Outcome::Unknown("nothing was written: the request was abandoned".to_owned());
@@ -243,8 +243,8 @@ impl Slurm {
         }
     }
 
-    /// Whether a stop file forbids the act.
-    fn stopped(&mut self, action: &Action) -> Option<Held> {
+    /// Whether a stop file forbids the act, or cannot be looked for.
+    fn stopped(&mut self, action: &Action) -> Option<Outcome> {
         if is_ordered(action) {
             return None;
         }
