@@ -50,6 +50,9 @@ use sys::{dirs, files};
 use sys::{privileges, processes, sandbox};
 use web::WebFile;
 
+/// The time until a configuration is read for which no thread could be started.
+const RELOAD_RETRY: Duration = Duration::from_secs(2);
+
 /// Time limit for the daemon to finish its records after an order to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -103,6 +106,8 @@ struct Parent {
     reloading: bool,
     /// Another reload was asked for meanwhile.
     reload_again: bool,
+    /// When to read it, after no thread could be started for it.
+    reload_at: Option<Instant>,
     to_main: Sender<Reloaded>,
     reloads: Receiver<Reloaded>,
     stopping: Option<Instant>,
@@ -195,6 +200,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
         waker,
         reloading: false,
         reload_again: false,
+        reload_at: None,
         to_main,
         reloads,
         stopping: None,
@@ -233,6 +239,7 @@ impl Parent {
                 self.children.next_deadline(),
                 self.act.deadline(),
                 self.service.deadline(),
+                self.reload_at,
                 self.checks.deadline().filter(|_| self.stopping.is_none()),
                 self.gpfs.deadline().filter(|_| self.stopping.is_none()),
                 stop,
@@ -249,6 +256,9 @@ impl Parent {
                 }
             }
             self.service.retry();
+            if self.reload_at.is_some_and(|at| at <= Instant::now()) {
+                self.reload();
+            }
             while let Ok(answer) = self.answers.try_recv() {
                 self.answer(answer);
             }
@@ -426,9 +436,16 @@ impl Parent {
         match started {
             Ok(_) => {
                 self.reloading = true;
+                self.reload_at = None;
                 self.service.reloading();
             }
-            Err(e) => tracing::error!(error = %e, "cannot start a thread to read the configuration"),
+            // The operator's order stays: the file may say that nothing drains.
+            Err(e) => {
+                if self.reload_at.replace(Instant::now() + RELOAD_RETRY).is_none() {
+                    let retry = RELOAD_RETRY.as_secs();
+                    tracing::error!(error = %e, retry, "cannot start a thread to read the configuration; trying again");
+                }
+            }
         }
     }
 
