@@ -8,7 +8,7 @@ use super::finding::{Clear, Finding, Joins, Need, Remedy};
 use super::id;
 use super::incident::{At, Incident, Seen, Status};
 use super::reads::gpu::all;
-use super::reads::host::{Host, Place};
+use super::reads::host::{Host, Place, Slot};
 use model::scheduler::IncidentId;
 
 /// The most open and overridden incidents.
@@ -424,6 +424,11 @@ fn is_gone(subject: &Subject, seat: Option<&PciAddress>, seen: &Seen, host: &Hos
         },
         SubjectKind::MemoryController if seen.clears.contains(&Clear::Reboot) => {
             Some(host.lacks_controller(&subject.name))
+        }
+        // An adapter that this boot has not had and no configuration names.
+        SubjectKind::Pci if seen.condition().is_some() => {
+            let slot = PciAddress::parse(&subject.name).map(|pci| host.slot(&pci));
+            (slot != Some(Slot::Unknown)).then_some(slot == Some(Slot::Gone))
         }
         _ => Some(false),
     }

@@ -1,5 +1,7 @@
 //! An incident: the fault of one subject, with all its findings.
 
+use std::cmp::Reverse;
+
 use collectors::{BootId, PciAddress, Subject};
 use serde::{Deserialize, Serialize};
 
@@ -431,12 +433,18 @@ impl Incident {
         self.standing().filter(|seen| !seen.comments_only)
     }
 
-    /// The finding that names it: a resolved one only if all are resolved or the incident is closed.
+    /// The finding that names it: a resolved one only if all are resolved or the incident is closed. Of several lines of one
+    /// check, the one with the strongest remedy.
     pub fn root(&self) -> Option<&Seen> {
         let is_over = self.status == Status::Cleared;
-        self.findings
-            .iter()
-            .min_by_key(|s| (!is_over && s.resolved.is_some(), s.rank, s.first))
+        self.findings.iter().min_by_key(|s| {
+            (
+                !is_over && s.resolved.is_some(),
+                s.rank,
+                Reverse(s.remedy),
+                s.first,
+            )
+        })
     }
 
     /// The strongest remedy that is still due: of the findings that require a drain, else of the others. Once all are

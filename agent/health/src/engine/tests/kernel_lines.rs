@@ -627,3 +627,33 @@ fn further_lines_are_counted_in_the_finding_that_stands() {
         assert_eq!(sim.slurm.drains, u32::from(sim.slurm.is_drained()));
     }
 }
+
+#[test]
+fn an_incident_has_the_name_of_its_worst_line_whatever_their_order() {
+    let resets = ["amdgpu-reset", "amdgpu-reset-failed"];
+    for (check, name, lines, worst) in [
+        (
+            "machine-check",
+            "",
+            ["mce-storm", "mce-uncorrected"],
+            "uncorrected machine check",
+        ),
+        (
+            "gpu-driver-error",
+            "0000:c3:00.0",
+            resets,
+            "a reset of a GPU failed",
+        ),
+    ] {
+        for order in [[0, 1], [1, 0]] {
+            let mut sim = draining(check);
+            for at in order {
+                sim.event(line(lines[at], name));
+            }
+            sim.pass(60);
+            let view = sim.engine.view();
+            let texts: Vec<&str> = view.incidents.iter().map(|i| i.detail.as_str()).collect();
+            assert_eq!(texts, [worst], "{order:?}");
+        }
+    }
+}

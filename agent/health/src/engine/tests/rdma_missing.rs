@@ -16,7 +16,10 @@ const NO_DEVICE: &str = "mlx5_core has no RDMA device";
 
 /// A node with eight known adapters, with driver and on the bus.
 fn node() -> Sim {
-    let mut sim = Sim::new(Mode::Drain);
+    with(Sim::new(Mode::Drain))
+}
+
+fn with(mut sim: Sim) -> Sim {
     sim.host.ports = (0..8).map(Port::new).collect();
     let of = |p: &Port| (p.pci.clone(), "mlx5_core", Some(true));
     sim.host.networks = sim.host.ports.iter().map(of).collect();
@@ -235,6 +238,24 @@ fn what_left_before_this_boot_is_not_missed_unless_it_is_configured() {
     sim.reload();
     sim.pass(200);
     assert_eq!(sim.incidents(), open(GONE));
+}
+
+/// An adapter that was taken out, or one of another node's profile.
+#[test]
+fn one_that_this_boot_has_not_and_no_configuration_names_does_not_drain_after_a_reboot() {
+    let mut config = config(Mode::Drain);
+    config.checks.insert("rdma-missing".to_owned(), Mode::Drain);
+    config.rdma.addresses = vec![pci("0000:99:00.0")];
+    let mut sim = with(Sim::with(config, None));
+    assert!(sim.slurm.is_drained(), "{:?}", sim.incidents());
+    sim.config.rdma.addresses = Vec::new();
+    sim.reload();
+    sim.slurm.admin_resumes();
+    let before = sim.slurm.drains;
+    sim.reboot();
+    sim.pass(2 * HOUR);
+    assert_eq!(sim.slurm.drains, before);
+    assert_ne!(sim.engine.view().verdict.health, Health::Unhealthy);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use collectors::gpu::metrics as m;
 
 use super::host::Driven;
 use super::sim::*;
-use crate::{Mode, OrderVerb};
 use crate::verdict::Health;
+use crate::{Mode, OrderVerb};
 
 /// A node with this number of GPUs that are too hot, which never drains.
 fn hot(gpus: usize) -> Sim {
@@ -72,7 +72,11 @@ fn a_verdict_says_since_when_a_drain_stands_and_only_then() {
     sim.order_all(OrderVerb::Pause { seconds: 7200 }).unwrap();
     sim.xid(119);
     sim.pass(60);
-    assert_eq!((verdict(&sim).0, drained(&sim)), (Health::Unhealthy, None), "paused");
+    assert_eq!(
+        (verdict(&sim).0, drained(&sim)),
+        (Health::Unhealthy, None),
+        "paused"
+    );
     sim.order_all(OrderVerb::Resume).unwrap();
     sim.pass(1);
     assert!(drained(&sim).is_some_and(|age| age <= 2), "{:?}", drained(&sim));
