@@ -23,9 +23,12 @@ const fn row(
 }
 
 macro_rules! own {
-    ($($id:ident $name:literal $kind:ident $(($buckets:expr))? $unit:ident [$($label:literal)*] $help:literal $source:literal)*) => {
+    ($($id:ident $name:literal $kind:ident $(($buckets:expr))? $unit:ident [$($label:literal)*] $(tier $tier:ident)? $help:literal $source:literal)*) => {
         $(#[doc = concat!("`", $name, "`: ", $help)]
-        pub static $id: Metric = row($name, Kind::$kind $(($buckets))?, Unit::$unit, &[$($label),*], $help, $source);)*
+        pub static $id: Metric = Metric {
+            $(tier: Tier::$tier,)?
+            ..row($name, Kind::$kind $(($buckets))?, Unit::$unit, &[$($label),*], $help, $source)
+        };)*
 
         /// Every metric of this table, in the order of the exposition.
         pub static METRICS: &[&Metric] = &[$(&$id),*];
@@ -157,7 +160,7 @@ own! {
         "/proc/self/smaps_rollup"
     PROCESS_DESCRIPTORS "nodewarden_process_open_descriptors" Gauge None ["process"]
         "Open file descriptors of a nodewarden process." "/proc/self/fd"
-    PROCESS_THREADS "nodewarden_process_threads" Gauge None ["process"]
+    PROCESS_THREADS "nodewarden_process_threads" Gauge None ["process"] tier Detail
         "Threads of a nodewarden process." "/proc/PID/stat"
     PROCESS_SANDBOX "nodewarden_process_sandbox" Gauge None ["process" "feature"]
         "Sandbox of a nodewarden process by feature, seccomp or landlock: 1 in force, 0 not offered by the kernel."
