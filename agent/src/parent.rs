@@ -239,7 +239,7 @@ impl Parent {
                 self.children.next_deadline(),
                 self.act.deadline(),
                 self.service.deadline(),
-                self.reload_at,
+                self.reload_at.filter(|_| self.stopping.is_none()),
                 self.checks.deadline().filter(|_| self.stopping.is_none()),
                 self.gpfs.deadline().filter(|_| self.stopping.is_none()),
                 stop,
@@ -256,7 +256,7 @@ impl Parent {
                 }
             }
             self.service.retry();
-            if self.reload_at.is_some_and(|at| at <= Instant::now()) {
+            if self.stopping.is_none() && self.reload_at.is_some_and(|at| at <= Instant::now()) {
                 self.reload();
             }
             while let Ok(answer) = self.answers.try_recv() {

@@ -425,7 +425,7 @@ fn is_gone(subject: &Subject, seat: Option<&PciAddress>, seen: &Seen, host: &Hos
         SubjectKind::MemoryController if seen.clears.contains(&Clear::Reboot) => {
             Some(host.lacks_controller(&subject.name))
         }
-        // An adapter that this boot has not had and no configuration names.
+        // A network function that this boot has not had and no configuration names.
         SubjectKind::Pci if seen.condition().is_some() => {
             let slot = PciAddress::parse(&subject.name).map(|pci| host.slot(&pci));
             (slot != Some(Slot::Unknown)).then_some(slot == Some(Slot::Gone))

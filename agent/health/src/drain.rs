@@ -327,14 +327,13 @@ impl Drain {
         })
     }
 
-    /// How long a required drain is in place, as far as known: the own one, or another author's.
+    /// How long ago the own drain took effect, while it is in place. `None` also if the clock was set back since.
     pub(super) fn stands_for(&self, now: Now) -> Option<Duration> {
-        let since = self
-            .since
-            .filter(|_| matches!(self.state, State::Drained | State::Foreign))?;
-        Some(Duration::from_secs(
-            u64::try_from(now.wall.saturating_sub(since)).unwrap_or(0),
-        ))
+        let is_ours = self.state == State::Drained && !self.taken;
+        let since = self.written.filter(|_| is_ours)?;
+        u64::try_from(now.wall.saturating_sub(since))
+            .ok()
+            .map(Duration::from_secs)
     }
 
     /// Whether the drain of this incident is in place.

@@ -11,6 +11,7 @@ mod orders;
 mod pausing;
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -534,7 +535,10 @@ impl Engine {
         };
         let (health, text) = if let Some(incident) = self.book.open().find(|i| cause(i)) {
             let cause = incident.standing().filter(counts);
-            let line = show::line(incident, cause.min_by_key(|seen| (seen.rank, seen.first)));
+            let line = show::line(
+                incident,
+                cause.min_by_key(|seen| (seen.rank, Reverse(seen.remedy), seen.first)),
+            );
             let others = self.book.shown().filter(|i| i.id != incident.id);
             let text = match show::open(others, " more") {
                 Some(others) => format!("{line}; and {others}"),
@@ -553,6 +557,7 @@ impl Engine {
             }
         };
         let at_ms = millis(self.now.boottime);
+        let drained = self.state.drain.stands_for(self.now);
         Verdict {
             health,
             text,
@@ -560,11 +565,8 @@ impl Engine {
             boot: self.boot.0.clone(),
             at_ms,
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
-            drained_ms: self
-                .state
-                .drain
-                .stands_for(self.now)
-                .map(|time| at_ms.saturating_sub(millis(time))),
+            // One from before this boot has no time in it.
+            drained_ms: drained.and_then(|time| at_ms.checked_sub(millis(time))),
         }
     }
 }

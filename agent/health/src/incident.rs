@@ -433,8 +433,8 @@ impl Incident {
         self.standing().filter(|seen| !seen.comments_only)
     }
 
-    /// The finding that names it: a resolved one only if all are resolved or the incident is closed. Of several lines of one
-    /// check, the one with the strongest remedy.
+    /// The finding that names it: a resolved one only if all are resolved or the incident is closed. Of several of one
+    /// rank, such as lines of one check, the one with the strongest remedy.
     pub fn root(&self) -> Option<&Seen> {
         let is_over = self.status == Status::Cleared;
         self.findings.iter().min_by_key(|s| {

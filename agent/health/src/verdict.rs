@@ -44,8 +44,8 @@ pub struct Verdict {
     pub at_ms: u64,
     /// The time since boot (milliseconds) at which it expires.
     pub valid_until_ms: u64,
-    /// The time since boot (milliseconds) at which a drain was first seen in place, nodewarden's or another, while an
-    /// incident requires one. `None`: none stands. Absent in verdicts of builds without it.
+    /// The time since boot (milliseconds) at which nodewarden's drain took effect. `None`: none stands, it is from before
+    /// this boot, or a person made it theirs. Absent in verdicts of builds without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained_ms: Option<u64>,
 }

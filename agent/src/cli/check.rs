@@ -38,7 +38,7 @@ pub(super) struct CheckArgs {
     /// Output and exit codes: plain, or nagios for a plugin of Nagios, Icinga or Naemon.
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     format: Format,
-    /// For a prolog: exit 1 only on an unhealthy node in the first minute of its drain.
+    /// For a prolog: exit 1 only on an unhealthy node in the first minute of nodewarden's drain.
     #[arg(long, conflicts_with = "format")]
     prolog: bool,
     /// The daemon's run directory.

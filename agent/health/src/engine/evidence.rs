@@ -1,6 +1,7 @@
 //! Which evidence may drain now. The record alone drains nothing: the fault may have ended with a reboot, or while
 //! nodewarden did not run.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::{Engine, FRESH, millis};
@@ -33,7 +34,7 @@ impl Engine {
         };
         let of_mode = incident.standing().filter(|seen| self.policy.of(seen) == mode);
         of_mode
-            .min_by_key(|seen| (waits(seen), seen.rank, seen.first))
+            .min_by_key(|seen| (waits(seen), seen.rank, Reverse(seen.remedy), seen.first))
             .or_else(|| incident.root())
     }
 

@@ -654,6 +654,9 @@ fn an_incident_has_the_name_of_its_worst_line_whatever_their_order() {
             let view = sim.engine.view();
             let texts: Vec<&str> = view.incidents.iter().map(|i| i.detail.as_str()).collect();
             assert_eq!(texts, [worst], "{order:?}");
+            if check == "machine-check" {
+                assert!(view.verdict.text.contains(worst), "{:?}", view.verdict);
+            }
         }
     }
 }

@@ -84,4 +84,7 @@ fn a_verdict_says_since_when_a_drain_stands_and_only_then() {
     sim.restart();
     sim.pass(60);
     assert!(drained(&sim).is_some_and(|age| age > 600), "{:?}", drained(&sim));
+    sim.reboot();
+    sim.pass(15);
+    assert_eq!(drained(&sim), None, "it is older than this boot");
 }
