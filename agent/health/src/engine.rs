@@ -11,7 +11,6 @@ mod orders;
 mod pausing;
 
 use std::cell::Cell;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -535,10 +534,7 @@ impl Engine {
         };
         let (health, text) = if let Some(incident) = self.book.open().find(|i| cause(i)) {
             let cause = incident.standing().filter(counts);
-            let line = show::line(
-                incident,
-                cause.min_by_key(|seen| (seen.rank, Reverse(seen.remedy), seen.first)),
-            );
+            let line = show::line(incident, cause.min_by_key(|seen| seen.precedence()));
             let others = self.book.shown().filter(|i| i.id != incident.id);
             let text = match show::open(others, " more") {
                 Some(others) => format!("{line}; and {others}"),

@@ -235,6 +235,12 @@ impl Seen {
         })
     }
 
+    /// The least of an incident's findings by this names it. Of several of one rank, such as lines of one check, it is the one
+    /// with the strongest remedy.
+    pub(super) fn precedence(&self) -> impl Ord + use<> {
+        (self.rank, Reverse(self.remedy), self.first)
+    }
+
     /// The key of its condition, if readings show it. A line of the kernel log has a key too, and is an event.
     pub(super) fn condition(&self) -> Option<&String> {
         let is_read = self.clears.contains(&Clear::Condition);
@@ -433,18 +439,12 @@ impl Incident {
         self.standing().filter(|seen| !seen.comments_only)
     }
 
-    /// The finding that names it: a resolved one only if all are resolved or the incident is closed. Of several of one
-    /// rank, such as lines of one check, the one with the strongest remedy.
+    /// The finding that names it: a resolved one only if all are resolved or the incident is closed.
     pub fn root(&self) -> Option<&Seen> {
         let is_over = self.status == Status::Cleared;
-        self.findings.iter().min_by_key(|s| {
-            (
-                !is_over && s.resolved.is_some(),
-                s.rank,
-                Reverse(s.remedy),
-                s.first,
-            )
-        })
+        self.findings
+            .iter()
+            .min_by_key(|s| (!is_over && s.resolved.is_some(), s.precedence()))
     }
 
     /// The strongest remedy that is still due: of the findings that require a drain, else of the others. Once all are

@@ -298,7 +298,7 @@ impl Engine {
                 let cause = incident
                     .standing()
                     .filter(|seen| policy.could_of_finding(seen) == Mode::Drain);
-                if let Some(cause) = cause.min_by_key(|seen| (seen.rank, seen.first)) {
+                if let Some(cause) = cause.min_by_key(|seen| seen.precedence()) {
                     *self.state.would_drain.entry(cause.check.clone()).or_default() += 1;
                 }
             }

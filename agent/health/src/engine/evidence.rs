@@ -1,7 +1,6 @@
 //! Which evidence may drain now. The record alone drains nothing: the fault may have ended with a reboot, or while
 //! nodewarden did not run.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::{Engine, FRESH, millis};
@@ -34,7 +33,7 @@ impl Engine {
         };
         let of_mode = incident.standing().filter(|seen| self.policy.of(seen) == mode);
         of_mode
-            .min_by_key(|seen| (waits(seen), seen.rank, Reverse(seen.remedy), seen.first))
+            .min_by_key(|seen| (waits(seen), seen.precedence()))
             .or_else(|| incident.root())
     }
 

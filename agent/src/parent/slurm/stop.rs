@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::scheduler::{Held, HeldBy, Outcome};
+use model::scheduler::{Held, HeldBy, NOT_WRITTEN, Outcome};
 use slurm::Settings;
 use sys::spawn::{CommandLine, CommandRunner, SpawnError};
 
@@ -67,7 +67,7 @@ fn refusal(looked: Result<Result<Option<String>, String>, SpawnError>) -> Option
         // A shortage of this machine, mostly over in a moment: tried again as a scontrol that cannot be started.
         Err(error @ (SpawnError::Io { .. } | SpawnError::Signalled(_))) => {
             return Some(Outcome::Failed(format!(
-                "nothing was written: cannot look for the stop files: {STAT}: {error}"
+                "{NOT_WRITTEN}cannot look for the stop files: {STAT}: {error}"
             )));
         }
         Err(error) => format!("{STAT}: {error}"),
