@@ -105,6 +105,7 @@ fn a_hook_that_is_not_understood_succeeds_wherever_the_word_stands_and_though_no
     for format in ["--format nagio", "--format=nagio", "--format", "--format="] {
         assert_eq!(exit(&format!("check {format}"), true), 3, "{format}");
     }
+    assert_eq!(exit("check --prolog --format nagios", true), 3, "not both");
     assert_eq!(exit("check --format plain --bad", true), 2);
     assert_eq!(exit("check --format nagios --help", true), 0);
     assert_eq!(exit("check --bad", true), 2);

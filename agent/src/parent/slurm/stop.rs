@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::scheduler::{Held, HeldBy, NOT_WRITTEN, Outcome};
 use slurm::Settings;
-use sys::spawn::{CommandLine, CommandRunner, SpawnError};
+use sys::spawn::{CommandLine, CommandOutput, CommandRunner, SpawnError};
 
 const STAT: &str = "/usr/bin/stat";
 /// An answer that comes later is none.
@@ -30,11 +30,6 @@ impl StopFiles {
         if files.is_empty() {
             return None;
         }
-        refusal(self.look(files))
-    }
-
-    /// The first file that exists, or what stat says instead.
-    fn look(&mut self, files: &[PathBuf]) -> Result<Result<Option<String>, String>, SpawnError> {
         let mut args = vec!["--printf=%n\\0".to_owned(), "--".to_owned()];
         args.extend(files.iter().filter_map(|file| file.to_str().map(str::to_owned)));
         let command = CommandLine {
@@ -44,38 +39,45 @@ impl StopFiles {
             input: Vec::new(),
             deadline: PATIENCE,
         };
-        let output = self.runner.run(&command)?;
-        let names = String::from_utf8_lossy(&output.stdout);
-        if let Some(name) = names.split('\0').find(|name| !name.is_empty()) {
-            return Ok(Ok(Some(name.to_owned())));
+        match self.runner.run(&command) {
+            Ok(output) => answered(&output, files.len()),
+            Err(error) => Some(not_answered(&error)),
         }
-        let text = String::from_utf8_lossy(&output.stderr);
-        Ok(match text.lines().find(|line| !is_missing(line)) {
-            None if text.lines().count() == files.len() => Ok(None),
-            None => Err(format!("{STAT}: exit code {} and no message", output.code)),
-            Some(line) => Err(line.chars().filter(|c| !c.is_control()).take(200).collect()),
-        })
     }
 }
 
-/// What the answer of stat, or its failure, means for the act.
-fn refusal(looked: Result<Result<Option<String>, String>, SpawnError>) -> Option<Outcome> {
-    let why = match looked {
-        Ok(Ok(None)) => return None,
-        Ok(Ok(Some(file))) => return Some(held(HeldBy::Pause, format!("{file} exists"))),
-        Ok(Err(why)) => why,
-        // A shortage of this machine, mostly over in a moment: tried again as a scontrol that cannot be started.
-        Err(error @ (SpawnError::Io { .. } | SpawnError::Signalled(_))) => {
-            return Some(Outcome::Failed(format!(
-                "{NOT_WRITTEN}cannot look for the stop files: {STAT}: {error}"
-            )));
+/// What stat's answer about that many files means for the act.
+fn answered(output: &CommandOutput, files: usize) -> Option<Outcome> {
+    let names = String::from_utf8_lossy(&output.stdout);
+    if let Some(name) = names.split('\0').find(|name| !name.is_empty()) {
+        return Some(held(HeldBy::Pause, format!("{name} exists")));
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    match text.lines().find(|line| !is_missing(line)) {
+        None if text.lines().count() == files => None,
+        None => Some(refused(&format!(
+            "{STAT}: exit code {} and no message",
+            output.code
+        ))),
+        Some(line) => {
+            let line: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
+            Some(refused(&line))
         }
-        Err(error) => format!("{STAT}: {error}"),
-    };
-    Some(held(
-        HeldBy::Refused,
-        format!("cannot look for the stop files: {why}"),
-    ))
+    }
+}
+
+/// A shortage of this machine is mostly over in a moment: the act is tried again as one whose scontrol cannot be started.
+fn not_answered(error: &SpawnError) -> Outcome {
+    match error {
+        SpawnError::Io { .. } | SpawnError::Signalled(_) => Outcome::Failed(format!(
+            "{NOT_WRITTEN}cannot look for the stop files: {STAT}: {error}"
+        )),
+        _ => refused(&format!("{STAT}: {error}")),
+    }
+}
+
+fn refused(why: &str) -> Outcome {
+    held(HeldBy::Refused, format!("cannot look for the stop files: {why}"))
 }
 
 /// Whether stat says that a file does not exist. That of uutils (Ubuntu 25.10) adds the number of the error.
@@ -109,13 +111,13 @@ mod tests {
             what: "fork",
             source: std::io::Error::from_raw_os_error(11),
         };
-        let failed = refusal(Err(fork)).unwrap();
+        let failed = not_answered(&fork);
         let text = "nothing was written: cannot look for the stop files: /usr/bin/stat: fork: ";
         assert!(
             matches!(&failed, Outcome::Failed(why) if why.starts_with(text)),
             "{failed:?}"
         );
-        let late = refusal(Err(SpawnError::TimedOut(PATIENCE))).unwrap();
+        let late = not_answered(&SpawnError::TimedOut(PATIENCE));
         assert!(
             matches!(&late, Outcome::Held(held) if held.by == HeldBy::Refused),
             "{late:?}"

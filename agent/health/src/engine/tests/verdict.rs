@@ -88,3 +88,24 @@ fn a_verdict_says_since_when_a_drain_stands_and_only_then() {
     sim.pass(15);
     assert_eq!(drained(&sim), None, "it is older than this boot");
 }
+
+#[test]
+fn a_drain_whose_reason_a_person_replaced_is_not_nodewardens() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.pass(10);
+    assert!(drained(&sim).is_some());
+    sim.slurm.admin_drains("ticket 4711");
+    sim.pass(60);
+    assert_eq!((verdict(&sim).0, drained(&sim)), (Health::Unhealthy, None));
+}
+
+#[test]
+fn a_drain_of_a_later_time_than_now_has_no_age() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.pass(10);
+    sim.now.wall -= 3600;
+    sim.pass(60);
+    assert_eq!((sim.drain_state().as_str(), drained(&sim)), ("drained", None));
+}
