@@ -72,7 +72,7 @@ impl Device for Mounts {
 }
 
 /// The listed mounts; of several at one place the last, which is on top. A mount that another one hides is not listed: jobs do
-/// not reach it. The sandbox of this worker hides mounts too (`PrivateTmp=`), so one that process 1 reaches is listed, and with
+/// not reach it. The sandbox of this worker hides mounts too (`InaccessiblePaths=`), so one that process 1 reaches is listed, and with
 /// hidepid, without the list of process 1, each.
 fn listed(own: &str, node: Option<&str>) -> Table {
     let mut table = Table {

@@ -161,13 +161,30 @@ fn a_pod_has_the_rights_and_limits_of_the_unit() {
     }
 }
 
+/// Of systemd's settings that visit a disk before the start, or make another unit's failure the service's.
+#[test]
+fn no_dead_disk_keeps_the_service_from_starting() {
+    let unit = read(UNIT);
+    for key in [
+        "Requires",
+        "BindsTo",
+        "PrivateTmp",
+        "StateDirectory",
+        "ReadWritePaths",
+        "ProtectHome",
+    ] {
+        assert!(!unit.lines().any(|line| line.starts_with(key)), "{key}");
+    }
+}
+
 #[test]
 fn a_pod_has_the_folders_of_the_program_and_none_else_to_write() {
     let state = path_of("SYSTEM_STATE", "agent/src/cli/dirs.rs");
     let run = path_of("SYSTEM_RUN", "agent/src/runner/mod.rs");
     let config = path_of("DEFAULT_FILE", "agent/src/config/source.rs");
     let drop_ins = config.replace("nodewarden.toml", "conf.d");
-    assert_eq!(setting("RequiresMountsFor").concat(), state);
+    let unit = format!("{}.mount", state.trim_start_matches('/').replace('/', "-"));
+    assert_eq!(setting("Wants").concat(), unit);
     let mounts = mounts();
     let writable: Vec<&String> = mounts
         .iter()

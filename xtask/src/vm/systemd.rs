@@ -55,6 +55,8 @@ pub(super) const RESULTS: &[&str] = &[
     "stuck: left alone",
     "stuck: second slot",
     "stuck: stop",
+    "disks: state directory",
+    "disks: temporary files",
     "upgrade: state kept",
     "remove: stopped",
     "purge: nothing kept",

@@ -230,6 +230,20 @@ systemctl stop nodewarden
 pass_or_fail "stuck: stop" 'is ActiveState inactive || is ActiveState failed' "$(took $begin), result $(show Result)"
 rm /etc/nodewarden/conf.d/20-dead.toml
 
+# dead disks
+printf '[Mount]\nWhat=/no/such/image\nWhere=%s\nType=ext4\nOptions=loop\n' $STATE >/run/systemd/system/var-lib-nodewarden.mount
+systemctl daemon-reload
+systemctl start nodewarden || fail "disks: state directory" "no start after a mount that failed"
+pass_or_fail "disks: state directory" 'ready && systemctl is-failed -q var-lib-nodewarden.mount' "started without its filesystem"
+rm /run/systemd/system/var-lib-nodewarden.mount
+systemctl daemon-reload
+# Nothing can be created in a procfs.
+for folder in /tmp /var/tmp; do mount -t proc proc $folder || fail "disks: temporary files" "no mount at $folder"; done
+systemctl restart nodewarden || fail "disks: temporary files" "no start"
+pass_or_fail "disks: temporary files" ready "started although nothing can be created in /tmp and /var/tmp"
+umount /tmp /var/tmp
+systemctl stop nodewarden
+
 # upgrade, removal
 systemctl start nodewarden
 within 60 answers
