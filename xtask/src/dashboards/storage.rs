@@ -199,7 +199,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 6,
                     queries: &[(
-                        "topk(10, nvme_percentage_used_ratio{%n})",
+                        "topk(10, nvme_percentage_used_ratio{%n, pci!=\"\"})",
                         "{{instance}} {{device}}",
                     )],
                 },
@@ -210,7 +210,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 6,
                     queries: &[(
-                        "bottomk(10, nvme_available_spare_ratio{%n})",
+                        "bottomk(10, nvme_available_spare_ratio{%n, pci!=\"\"})",
                         "{{instance}} {{device}}",
                     )],
                 },
@@ -221,7 +221,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 6,
                     queries: &[(
-                        "topk(10, increase(nvme_media_errors_total{%n}[1d]) > 0)",
+                        "topk(10, increase(nvme_media_errors_total{%n, pci!=\"\"}[1d]) > 0)",
                         "{{instance}} {{device}}",
                     )],
                 },
@@ -232,7 +232,7 @@ pub(super) static STORAGE: Dashboard = Dashboard {
                     kind: Kind::Lines,
                     width: 6,
                     queries: &[(
-                        "topk(10, nvme_temperature_celsius{%n})",
+                        "topk(10, nvme_temperature_celsius{%n, pci!=\"\"})",
                         "{{instance}} {{device}}",
                     )],
                 },
