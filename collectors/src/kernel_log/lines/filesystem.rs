@@ -39,6 +39,8 @@ pub(super) static ROWS: &[Row] = &[
         forms: &[
             at("EXT4-fs error (device <>): "),
             at("EXT4-fs error (device <>) in "),
+            at("EXT4-fs (<>): failed to convert unwritten extents to written extents"),
+            at("EXT4-fs warning (device <>): ext4_end_bio:"),
         ],
         ..ROW
     },

@@ -395,6 +395,14 @@ pub(super) static ROWS: &[Row] = &[
         when: is_fatal_sxid,
         ..ROW
     },
+    // Each GPU gets the verdict that asks for a reboot (Xid 154); only this line says why.
+    Row {
+        id: "nvidia-uvm-fatal",
+        what: "the driver's unified memory failed: no program can use a GPU",
+        meaning: fault(Ends::Reboot),
+        forms: &[at("NVRM: *uvm encountered global fatal error ")],
+        ..ROW
+    },
     Row {
         id: "nvidia-bar",
         what: "the firmware gave a GPU no address space",

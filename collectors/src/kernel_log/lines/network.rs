@@ -22,6 +22,8 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Quiet(1)),
         forms: &[
             driver(MLX5, "*High temperature on sensors with bit set "),
+            // One driver writes "temprature".
+            driver(MLX5, "*Health issue observed, High temp"),
             driver("bnxt_en", "Chip temperature has gone above the "),
         ],
         ..ROW
@@ -172,8 +174,19 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Quiet(6)),
         forms: &[
             pci("tx_timeout: VSI_num: "),
-            pci("tx_timeout recovery level %, txqueue "),
+            // i40e.
+            pci("tx_timeout: VSI_seid: "),
+            pci("tx_timeout recovery level %, "),
         ],
+        ..ROW
+    },
+    // The driver takes the interface down and does nothing more until it is loaded again.
+    Row {
+        id: "adapter-given-up",
+        what: "a network adapter was given up by its driver",
+        about: Pci,
+        meaning: fault(Ends::Reboot),
+        forms: &[pci("tx_timeout recovery unsuccessful")],
         ..ROW
     },
     Row {

@@ -46,6 +46,10 @@ pub(super) static ROWS: &[Row] = &[
             at("stack segment: % [#%"),
             at("invalid opcode: % [#%"),
             at("int3: % [#%"),
+            // Of the kernel's own stack, before Linux 6.10.
+            at("BUG: *stack guard page was hit at "),
+            at("stack guard page: % [#%"),
+            at("kernel stack overflow (*): % [#%"),
             at("simd exception: % [#%"),
             at("Bad pagetable: % [#%"),
             at("Oops: "),
