@@ -122,11 +122,10 @@ fn a_stopped_daemon_is_replaced_by_the_parent_and_shows_nothing_for_2_s_only() {
     node.until("judged", |n| n.cli(&["check"]).0 == Some(0));
     signal(core, Signal::SIGSTOP);
     proc::wait_for_state(core, 'T', LONG).unwrap();
-    let asked = Instant::now();
     let (code, _, err) = node.cli(&["status"]);
     assert_eq!(code, Some(2), "{err}");
-    // 2 s; an order waits for 20 s.
-    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    // An order waits for 20 s.
+    assert!(err.contains("no reply in 2 s"), "{err}");
     node.until("another daemon", |n| {
         n.daemon().children().iter().all(|p| *p != core) && n.try_status().is_some()
     });

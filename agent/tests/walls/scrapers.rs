@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
 
-use crate::common::{LONG, Node};
+use crate::common::{LONG, Node, is_full};
 
 const PAGE: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
@@ -87,10 +87,8 @@ fn a_regular_scraper_gets_every_page_beside_120_that_never_pause() {
                 "from {}: {good} of 30 pages, slowest {worst:?}",
                 IpAddr::from(from)
             );
-            assert!(
-                good == 30 && worst < Duration::from_secs(10),
-                "{from:?}: {good}, {worst:?}"
-            );
+            let is_slow = is_full() && worst >= Duration::from_secs(10);
+            assert!(good == 30 && !is_slow, "{from:?}: {good}, {worst:?}");
         }
     });
 }

@@ -55,7 +55,7 @@ static SPEC: Spec = Spec {
     notes: false,
     cadence: Cadence::Every(Duration::from_secs(15)),
     slice: Duration::from_millis(20),
-    deadline: Duration::from_millis(400),
+    deadline: Duration::from_secs(5),
     keys: &[],
     open: |_, _| {
         Ok(Some(Source {

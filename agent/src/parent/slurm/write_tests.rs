@@ -5,7 +5,7 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ impl Cluster {
         let mut slurm = Slurm::new(
             Settings {
                 scontrol: Some(scontrol),
-                timeout: Duration::from_secs(5),
+                timeout: Duration::from_secs(60),
                 ..Settings::default()
             },
             "host1.cluster.example".to_owned(),
@@ -659,15 +659,15 @@ const HANG: &str = "trap '' TERM; sleep 300 & echo $! >> pids; echo $$ >> pids; 
 fn scontrol_hangs() {
     for call in [1, 2, 3, 4] {
         let mut cluster = Cluster::new();
-        cluster.slurm.config.timeout = Duration::from_secs(1);
+        cluster.slurm.config.timeout = Duration::from_secs(5);
         cluster.hook(call, HANG);
-        let begin = Instant::now();
         let Outcome::Unknown(why) = cluster.drain() else {
             panic!("call {call}")
         };
-        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         assert_eq!(why.starts_with("nothing was written"), call <= 2, "{why}");
-        for pid in cluster.get("pids").lines() {
+        let pids = cluster.get("pids");
+        assert_eq!(pids.lines().count(), 2, "{pids}");
+        for pid in pids.lines() {
             until_true(&format!("{pid} has ended"), Duration::from_secs(10), || {
                 let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
                 stat.is_empty() || stat.contains(") Z ")
