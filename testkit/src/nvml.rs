@@ -29,6 +29,8 @@ pub mod code {
     pub const INSUFFICIENT_POWER: u32 = 8;
     /// NVML_ERROR_DRIVER_NOT_LOADED.
     pub const DRIVER_NOT_LOADED: u32 = 9;
+    /// NVML_ERROR_TIMEOUT.
+    pub const TIMEOUT: u32 = 10;
     /// NVML_ERROR_IRQ_ISSUE.
     pub const IRQ_ISSUE: u32 = 11;
     /// NVML_ERROR_GPU_IS_LOST.

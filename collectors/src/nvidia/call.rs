@@ -2,7 +2,7 @@
 //! support it. After the driver reported that the GPU is gone, no query is sent.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::gpu::metrics as m;
 use crate::gpu::metrics::row::CALLS;
@@ -15,6 +15,10 @@ pub(super) type NvmlQuery = (&'static str, u32);
 /// After this number of consecutive failed answers at the start of a reading, the GPU counts as unavailable. A
 /// driver whose firmware does not answer takes up to 60 s for each.
 const GIVE_UP: u32 = 2;
+
+/// A call that failed after this time waited for firmware that does not answer, as would the next ones. A time-out that came at
+/// once is that of one value.
+const SLOW_FAILURE: Duration = Duration::from_secs(5);
 
 /// Durations of calls since the device is known.
 #[derive(Debug)]
@@ -163,7 +167,8 @@ impl Caller {
         }
         let began = Instant::now();
         let answer = call(self.library);
-        self.took.add(began.elapsed().as_secs_f64());
+        let took = began.elapsed();
+        self.took.add(took.as_secs_f64());
         match answer {
             Ok(value) => {
                 self.answered = true;
@@ -171,13 +176,13 @@ impl Caller {
                 Ok(Some(value))
             }
             Err(code) => {
-                self.note(question, code);
+                self.note(question, code, took);
                 Err(code)
             }
         }
     }
 
-    fn note(&mut self, question: NvmlQuery, code: Code) {
+    fn note(&mut self, question: NvmlQuery, code: Code, took: Duration) {
         if code.is_unsupported() {
             self.refused.push(question);
             if code == Code::NO_PERMISSION {
@@ -193,7 +198,7 @@ impl Caller {
         tracing::debug!(call = question.0, %code, "no answer");
         self.failed += 1;
         let hopeless = !self.answered && self.failed >= GIVE_UP;
-        if code.is_lost() || code.is_uninitialized() || code == Code::TIMEOUT || hopeless {
+        if code.is_lost() || code.is_uninitialized() || took >= SLOW_FAILURE || hopeless {
             self.gone = Some(code);
         }
     }

@@ -14,6 +14,7 @@ pub(super) struct DriverFiles {
     version: PathBuf,
     gpus: PathBuf,
     capabilities: PathBuf,
+    devices: PathBuf,
     /// The device file that the library opens first. It does not know of other trees.
     pub(super) control: Option<PathBuf>,
 }
@@ -38,6 +39,7 @@ impl DriverFiles {
             version: env.path("/proc/driver/nvidia/version"),
             gpus: env.path("/proc/driver/nvidia/gpus"),
             capabilities: env.path("/proc/driver/nvidia/capabilities"),
+            devices: env.path("/dev"),
             control: Some(env.path("/dev/nvidiactl")).filter(|path| path == Path::new("/dev/nvidiactl")),
         }
     }
@@ -58,6 +60,17 @@ impl DriverFiles {
     fn is_excluded(&self, address: &str) -> bool {
         let word = self.information(address, "GPU Excluded:");
         word.is_some_and(|word| word.eq_ignore_ascii_case("yes"))
+    }
+
+    /// Whether the GPU has no device file here, and another one has.
+    pub(super) fn is_without_file(&self, address: &str) -> bool {
+        let Some(minor) = self.information(address, "Device Minor:") else {
+            return false;
+        };
+        let names = root::list(&self.devices).ok().flatten().unwrap_or_default();
+        let numbers = names.iter().filter_map(|name| name.strip_prefix("nvidia"));
+        let mut numbers = numbers.filter(|rest| rest.parse::<u32>().is_ok()).peekable();
+        numbers.peek().is_some() && numbers.all(|number| number != minor)
     }
 
     /// A line of the driver's information file about a GPU.

@@ -8,7 +8,7 @@ use super::gpu::NvidiaGpu;
 use super::inventory::{Inventory, InventoryEntry};
 use super::kernel::{DriverFiles, DriverState};
 use super::notes;
-use crate::gpu::identity::Identity;
+use crate::gpu::identity::{Identity, nameless};
 use crate::sys::nvml::{Code, Handle};
 use crate::sys::patience::OneAway;
 use crate::{BootId, Device, Devices, Error};
@@ -137,7 +137,13 @@ impl Nvidia {
                 })
             });
             match asked {
-                Some(Ok(entry)) => {
+                Some(Ok(mut entry)) => {
+                    let same = counted.found.get(&entry.identity.gpu);
+                    if same.is_some_and(|other| other.identity.pci != entry.identity.pci) {
+                        // Two boards with one UUID: the second has its address as its name.
+                        let identity = Arc::make_mut(&mut entry.identity);
+                        identity.gpu = nameless(&identity.pci);
+                    }
                     counted.found.insert(entry.identity.gpu.clone(), entry);
                 }
                 Some(Err(code)) => counted.refused.push(code),
@@ -264,9 +270,12 @@ impl Nvidia {
                 continue;
             }
             let code = match self.ask_by_address(&pci) {
-                Err(code) if !code.is_unsupported() => code,
+                // A container with a part of the node's GPUs.
+                Err(Code::NOT_FOUND) if self.kernel.is_without_file(&pci) => Code::NO_PERMISSION,
+                Err(code) if code == Code::NO_PERMISSION || !code.is_unsupported() => code,
+                Err(_) => refused.next().unwrap_or(Code::NOT_FOUND),
                 // It opens by address and not by index: it still has no name.
-                _ => refused.next().unwrap_or(Code::NOT_FOUND),
+                Ok(_) => refused.next().unwrap_or(Code::UNKNOWN),
             };
             let entry = self.absent(&pci, &before, code);
             found.entry(entry.identity.gpu.clone()).or_insert(entry);

@@ -47,7 +47,8 @@ fn conditions<'a>(judge: &Judge<'a>, usual: &mut Usual) -> Vec<Judged<'a>> {
     let gpus = judge.gpus.iter().filter(|gpu| gpu.is_up() == Some(true));
     let gpus = gpus.map(|gpu| {
         let failed = gpu.all(&UNREAD_VALUES);
-        let failed: Failed<'_> = failed.filter(|s| s.label("reason") != Some("busy")).collect();
+        let is_fault = |s: &&Sample<'_>| !matches!(s.label("reason"), Some("busy" | "no_permission"));
+        let failed: Failed<'_> = failed.filter(is_fault).collect();
         (gpu.place().to_owned(), gpu.subject(), gpu.at, failed)
     });
     let ports = judge.ports.iter().filter(|port| port.link() != Link::Unknown);

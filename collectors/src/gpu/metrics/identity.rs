@@ -60,7 +60,7 @@ metrics! {
         "nvmlDeviceGetComputeRunningProcesses_v3, /proc/PID/comm", []
         "Compute process on a GPU with its command name (first 15 characters).";
     UNREAD_VALUES "gpu_unread_values" Gauge None Core &["gpu", "reason"], "driver return code", []
-        "Values of a GPU that the driver offers and did not return in the last reading, by reason (unknown, timeout, interrupt, power, busy); absent if there are none.";
+        "Values of a GPU that the driver offers and did not return in the last reading, by reason (unknown, timeout, interrupt, power, busy, refused, no_permission); absent if there are none.";
     DRIVER_CALL "gpu_driver_call_seconds" Histogram(super::row::CALLS) Seconds Detail GPU, "duration of each libnvidia-ml.so call", []
         "Duration of a driver call for a GPU, in seconds.";
 }

@@ -329,6 +329,91 @@ fn a_gpu_that_never_answered_is_named_by_what_the_kernel_knows() {
     assert_eq!(get(&seen, &m::UP, &[address]), None);
 }
 
+/// A container with a part of the node's GPUs sees all of them on the PCI bus.
+#[test]
+fn a_gpu_of_another_container_is_denied_and_not_refused() {
+    let address = "0000:52:00.0";
+    let reason = |files: &[&str], by_address: Option<Fault>| {
+        let mut node = Node::of("h100");
+        node.add_pci(address, "nvidia");
+        let information = "Model: \t\t NVIDIA H100\nDevice Minor: \t 2\n";
+        node.write(
+            &format!("proc/driver/nvidia/gpus/{address}/information"),
+            information,
+        );
+        for file in files {
+            node.write(&format!("dev/{file}"), "");
+        }
+        node.driver.remove(2).unwrap();
+        if let Some(fault) = by_address {
+            node.driver
+                .break_call(2, "nvmlDeviceGetHandleByPciBusId", fault)
+                .unwrap();
+        }
+        let seen = node.read_until("the others answer", |seen| up(seen).len() == 7);
+        let label = format!("pci:{address}");
+        assert_eq!(get(&seen, &m::UP, &[&label]), Some(0.0), "{seen:?}");
+        let words = ["no_permission", "refused", "unknown"];
+        let found = |word: &&&str| get(&seen, &m::UNAVAILABLE_INFO, &[&label, **word]).is_some();
+        words.iter().find(found).copied()
+    };
+    let denied = || Some(Fault::Code(code::NO_PERMISSION));
+    assert_eq!(
+        reason(&["nvidiactl", "nvidia0", "nvidia1"], None),
+        Some("no_permission")
+    );
+    assert_eq!(reason(&[], denied()), Some("no_permission"));
+    assert_eq!(
+        reason(&["nvidiactl", "nvidia0", "nvidia2"], None),
+        Some("refused")
+    );
+    assert_eq!(reason(&["nvidiactl", "nvidia-uvm"], None), Some("refused"));
+}
+
+#[test]
+fn of_two_gpus_with_one_uuid_the_second_has_its_address_as_its_name() {
+    let text = fs::read_to_string(scenario("h100")).unwrap();
+    let mut node = Node::with(&text.replace(&gpu(1), &gpu(0)));
+    node.add_pci("0000:1b:00.0", "nvidia");
+    node.add_pci("0000:43:00.0", "nvidia");
+    let seen = node.read_until("all answer", |seen| up(seen) == [1.0; 7]);
+    assert_eq!(get(&seen, &m::UP, &[&gpu(0)]), Some(1.0));
+    assert_eq!(get(&seen, &m::UP, &["pci:0000:43:00.0"]), Some(1.0), "{seen:?}");
+}
+
+#[test]
+fn a_time_out_that_comes_at_once_costs_its_own_value() {
+    let (mut node, inventory) = node_and_state();
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    for call in [
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetRowRemapperHistogram",
+    ] {
+        let late = Fault::Code(code::TIMEOUT);
+        node.driver.break_call(3, call, late).unwrap();
+    }
+    inventory.state(&gpu(3)).lock().unwrap().limits_are_due();
+    let seen = node.read();
+    assert_eq!(up(&seen), up_but(&[]));
+    assert_eq!(get(&seen, &m::UTILIZATION, &[&gpu(3)]), None);
+    assert!(get(&seen, &m::TEMPERATURE, &[&gpu(3)]).is_some());
+    assert_eq!(get(&seen, &m::UNREAD_VALUES, &[&gpu(3), "timeout"]), Some(2.0));
+}
+
+/// The fields of the batch are still answered.
+#[test]
+fn a_call_that_fails_only_after_seconds_is_the_last_of_its_reading() {
+    let (mut node, _) = node_and_state();
+    node.read_until("all answer", |seen| up(seen) == up_but(&[]));
+    for fault in [Fault::Slow(5_500), Fault::Code(code::UNKNOWN)] {
+        node.driver
+            .break_call(3, "nvmlDeviceGetUtilizationRates", fault)
+            .unwrap();
+    }
+    let seen = node.read_until("it is down", |seen| up(seen) == up_but(&[3]));
+    assert_eq!(get(&seen, &m::UNAVAILABLE_INFO, &[&gpu(3), "unknown"]), Some(1.0));
+}
+
 /// On a vGPU host they are bound to the driver, and its library does not know them.
 #[test]
 fn a_virtual_function_of_a_gpu_is_no_gpu() {

@@ -47,6 +47,8 @@ impl Code {
     pub const NOT_READY: Self = Self(27);
     /// No supported GPU was found at the start of the library (R545).
     pub const GPU_NOT_FOUND: Self = Self(28);
+    /// The library says no more.
+    pub const UNKNOWN: Self = Self(999);
 
     /// Success, or the code.
     pub(super) const fn of(answer: nvmlReturn_t) -> Result<(), Self> {
