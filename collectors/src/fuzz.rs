@@ -1,5 +1,5 @@
 //! Entry points for fuzzing: plain functions that take any bytes and panic where something that must hold does not.
-//! `fuzz/` runs them under libFuzzer, `tests/fuzz_corpus.rs` over their seeds with any compiler.
+//! `fuzz/` runs them under libFuzzer, and its test over their seeds with any compiler.
 
 use crate::{amd, gpfs, kernel_log, lustre, mounts, nvme, rdma, slurm};
 
