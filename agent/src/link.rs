@@ -1,11 +1,14 @@
 //! Packets between parent and daemon, in postcard, one per packet of the socket that is the daemon's descriptor 0.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use collectors::Env;
 use collectors::slurm::hook::RecordId;
 use serde::{Deserialize, Serialize};
+use sys::packet::Packets;
 
 use crate::config::Loaded;
 use crate::own::NotificationCounts;
@@ -14,6 +17,22 @@ use health::audit::Entry;
 use health::verdict::Health;
 use model::commands::CommandState;
 use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome};
+
+/// The bytes of a packet.
+///
+/// # Errors
+/// When the packet has a value that postcard cannot write.
+pub fn bytes(packet: &impl Serialize) -> io::Result<Vec<u8>> {
+    postcard::to_stdvec(packet).map_err(io::Error::other)
+}
+
+/// Sends a packet to the daemon, with a descriptor if it has one.
+///
+/// # Errors
+/// As [`bytes`] and [`Packets::send`].
+pub fn send(link: &Packets, packet: &ToDaemon, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    link.send(&bytes(packet)?, fd)
+}
 
 /// Parent to daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -28,10 +28,10 @@ use collectors::slurm::settings::HOOKS;
 
 use crate::bucket::Bucket;
 use crate::config::{Loaded, Origin};
-use crate::link::{CANNOT_START, Init, ToDaemon, ToParent};
+use crate::link::{self, CANNOT_START, Init, ToDaemon, ToParent};
 use crate::own::NotificationCounts;
 use crate::refusals::Refusals;
-use crate::runner::Runner;
+use crate::runner::{NO_RUNNER, Runner};
 use crate::web::WebConfig;
 use act::{ActReply, ActRunner};
 use checks::SiteChecks;
@@ -463,7 +463,7 @@ impl Parent {
                 self.gpfs.configure(loaded.config.runs_gpfs_commands());
                 // It would have the restrictions of this process.
                 if loaded.config.needs_runner() && self.runner.is_none() {
-                    tracing::warn!("commands: no runner of site commands; restart nodewarden to run them");
+                    tracing::warn!("commands: {NO_RUNNER}");
                 }
                 self.setup.source = source;
                 self.setup.loaded = loaded;
@@ -670,7 +670,7 @@ impl Parent {
             ActReply::Acted(id, outcome) => ToDaemon::Acted(id, outcome),
         };
         if let Some(link) = &self.link
-            && let Err(e) = link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None)
+            && let Err(e) = link::send(link, &packet, None)
             && let Some(silent) = self.refusals.add("answers", Instant::now())
         {
             // A dead daemon is noticed elsewhere; one that does not keep up asks again.
@@ -705,8 +705,7 @@ fn refusal(outcome: &Outcome) -> Option<(&'static str, &str)> {
 
 /// Whether the packet was sent.
 fn send(link: &Packets, packet: &ToDaemon, fd: Option<BorrowedFd<'_>>) -> bool {
-    let bytes = postcard::to_stdvec(packet).unwrap_or_default();
-    if let Err(e) = link.send(&bytes, fd) {
+    if let Err(e) = link::send(link, packet, fd) {
         // A dead daemon is noticed elsewhere; one that does not keep up asks again.
         tracing::warn!(error = %e, "packet to the daemon lost");
         return false;

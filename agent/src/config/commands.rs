@@ -1,5 +1,6 @@
 //! `[commands.NAME]`: programs of the site that the runner may start.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +23,15 @@ pub struct SiteCommand {
     pub command: Vec<String>,
     /// Its time limit, as written.
     pub timeout: String,
+}
+
+/// What a key that names a command may name, for a message.
+pub(super) fn expected(commands: &BTreeMap<String, SiteCommand>) -> String {
+    let names: Vec<&str> = commands.keys().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => "a table [commands.NAME], which is absent".to_owned(),
+        names => format!("one of [commands]: {}", names.join(", ")),
+    }
 }
 
 impl SiteCommand {

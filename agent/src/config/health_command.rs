@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
 use super::keys::{COMMANDS, HEALTH_COMMANDS, MODE, NOTIFY};
-use super::{SiteCommand, check_name, nhc};
+use super::{SiteCommand, check_name, commands as site_commands, nhc};
 
 /// Longest name: with `site-` in front, it is part of the name of a drain slot.
 const MAX_NAME: usize = 35;
@@ -208,11 +208,7 @@ pub(super) fn faults(set: &Settings) -> Result<Vec<(String, String)>, Error> {
             ));
         }
         let Some(site) = commands.get(command) else {
-            let names: Vec<&str> = commands.keys().map(String::as_str).collect();
-            let expected = match names.as_slice() {
-                [] => "a table [commands.NAME], which is absent".to_owned(),
-                names => format!("one of [commands]: {}", names.join(", ")),
-            };
+            let expected = site_commands::expected(commands);
             fault(format!("found command {command:?}, expected {expected}"));
             continue;
         };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use collectors::{Error, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::SiteCommand;
 use super::keys::{COMMANDS, NOTIFY};
+use super::{SiteCommand, commands as site_commands};
 
 /// The command that gets notifications.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,11 +39,7 @@ pub(super) fn known(set: &Settings) -> Result<(), Error> {
     if command.is_empty() || commands.contains_key(&command) {
         return Ok(());
     }
-    let names: Vec<&str> = commands.keys().map(String::as_str).collect();
-    let expected = match names.as_slice() {
-        [] => "a table [commands.NAME], which is absent".to_owned(),
-        names => format!("one of [commands]: {}", names.join(", ")),
-    };
+    let expected = site_commands::expected(&commands);
     let message = format!("notify.command: found {command:?}, expected {expected}");
     Err(Error::Settings(message))
 }

@@ -240,7 +240,7 @@ fn recorded(
         Ok(record) => record,
         Err(e) => {
             // It may hold what only it can prove: it must not be overwritten.
-            set_aside(path, now.wall, &e.to_string());
+            set_aside(path, &e.to_string());
             None
         }
     };
@@ -248,7 +248,7 @@ fn recorded(
     let engine = match restored.and_then(|engine| engine.on(machine.clone())) {
         Ok(engine) => engine,
         Err(e) => {
-            set_aside(path, now.wall, &e.to_string());
+            set_aside(path, &e.to_string());
             Engine::new(policy, boot, None, now)?.on(machine.clone())?
         }
     };
@@ -258,8 +258,8 @@ fn recorded(
     Ok(engine)
 }
 
-fn set_aside(path: &Path, wall: i64, why: &str) {
-    match sys::store::set_aside(path, wall) {
+fn set_aside(path: &Path, why: &str) {
+    match sys::store::set_aside(path) {
         Ok(aside) => tracing::error!("cannot use the record, renamed to {}: {why}", aside.display()),
         Err(io) => tracing::error!(
             "cannot use the record {} ({why}), and cannot rename it: {io}",

@@ -14,7 +14,7 @@ use sys::poll::Waker;
 use crate::config::{Exits, HealthCommand};
 use crate::parent::slurm::here;
 use crate::random;
-use crate::runner::{CallError, Client, Reply};
+use crate::runner::{CallError, Client, NO_RUNNER, Reply};
 
 /// The longest first line of output, and the longest reason, in bytes.
 const MAX_LINE: usize = 256;
@@ -155,7 +155,7 @@ impl SiteChecks {
                 waker: self.waker.clone(),
             };
             let failed = match client {
-                None => Some("no runner of site commands; restart nodewarden".to_owned()),
+                None => Some(NO_RUNNER.to_owned()),
                 Some(client) => task.start(client.clone()).err(),
             };
             match failed {

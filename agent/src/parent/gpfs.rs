@@ -16,7 +16,7 @@ use sys::{dirs, files, store};
 
 use crate::config::gpfs;
 use crate::random;
-use crate::runner::{CallError, Client, Reply};
+use crate::runner::{CallError, Client, NO_RUNNER, Reply};
 
 /// The first round starts within this time, so that a restart of all nodes does not start all commands at once.
 const FIRST: Duration = Duration::from_secs(30);
@@ -155,8 +155,7 @@ fn keep(folder: &Path, command: &Command, output: &str) -> io::Result<()> {
 /// The whole output of a run that succeeded.
 fn run(client: Option<&Client>, command: &Command) -> Result<String, Failure> {
     let Some(client) = client else {
-        let why = "no runner of site commands; restart nodewarden";
-        return Err(("refused", why.to_owned()));
+        return Err(("refused", NO_RUNNER.to_owned()));
     };
     judged(client.call(&gpfs::name(command), &(), LIMIT))
 }

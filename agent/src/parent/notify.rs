@@ -13,7 +13,7 @@ use crate::audit::Line;
 use crate::config::Notify;
 use crate::own::NotificationCounts;
 use crate::parent::slurm::here;
-use crate::runner::{Client, Reply};
+use crate::runner::{Client, NO_RUNNER, Reply};
 
 /// Limit of notifications in [`PERIOD`], whatever the daemon sends.
 const MOST: usize = 10;
@@ -106,7 +106,7 @@ impl Notifier {
         };
         let notify = notify.clone();
         let sent = match (client, self.thread()) {
-            (None, _) => Err("no runner of site commands; restart nodewarden"),
+            (None, _) => Err(NO_RUNNER),
             (_, None) => Err("cannot start a thread"),
             (Some(client), Some(thread)) => {
                 let notice = Notice { client, notify, line };

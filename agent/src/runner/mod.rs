@@ -29,6 +29,9 @@ const SYSTEM_SOCKET: &str = "/run/nodewarden-act.sock";
 /// Where instances under systemd keep their locks (`RuntimeDirectory=`).
 const SYSTEM_LOCKS: &str = "/run/nodewarden-act";
 
+/// Why a command of the site is not run.
+pub(crate) const NO_RUNNER: &str = "no runner of site commands; restart nodewarden";
+
 /// The folder of socket and locks in root's folder of the run directory, without systemd.
 const FOLDER: &str = "act";
 

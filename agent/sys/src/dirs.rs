@@ -11,7 +11,6 @@ use std::os::unix::fs::{
     DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, fchown,
 };
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use collectors::domain::{DAEMON_UID, Domain, FORMER_DAEMON_UID};
 use collectors::sys::root;
@@ -213,9 +212,7 @@ fn folder(path: &Path, mode: u32) -> Result<Metadata, DirError> {
 }
 
 fn set_aside(path: &Path, why: &str) -> Result<(), DirError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let stamp = i64::try_from(now.as_nanos()).unwrap_or_default();
-    let aside = store::set_aside(path, stamp).map_err(at(path))?;
+    let aside = store::set_aside(path).map_err(at(path))?;
     tracing::warn!("{}: {why}; renamed to {}", path.display(), aside.display());
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -190,13 +191,14 @@ pub fn tail(path: &Path, most: u64) -> io::Result<Option<String>> {
     }))
 }
 
-/// Renames an unusable file and returns its new name.
+/// Renames an unusable file and returns its new name, which ends in nanoseconds since 1970: no earlier one is replaced.
 ///
 /// # Errors
 /// When rename(2) fails.
-pub fn set_aside(path: &Path, stamp: i64) -> io::Result<PathBuf> {
+pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".bad-{stamp}"));
+    name.push(format!(".bad-{}", now.as_nanos()));
     let aside = PathBuf::from(name);
     fs::rename(path, &aside)?;
     Ok(aside)
@@ -214,8 +216,11 @@ mod tests {
         replace(&path, b"one", 0o600, true).unwrap();
         replace(&path, b"two", 0o600, true).unwrap();
         assert_eq!(load(&path).unwrap().as_deref(), Some("two"));
-        let aside = set_aside(&path, 7).unwrap();
-        assert_eq!(fs::read_to_string(aside).unwrap(), "two");
+        let aside = set_aside(&path).unwrap();
+        assert_eq!(fs::read_to_string(&aside).unwrap(), "two");
+        replace(&path, b"three", 0o600, true).unwrap();
+        assert_ne!(set_aside(&path).unwrap(), aside);
+        assert_eq!(fs::read_to_string(aside).unwrap(), "two", "the earlier one stays");
         assert_eq!(load(&path).unwrap(), None);
     }
 

@@ -12,6 +12,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::uio;
 use nix::unistd::{SysconfVar, sysconf};
 
+use super::errno;
 use super::inotify::TreeWatch;
 
 /// Descriptors reserved for other users in the process.
@@ -218,10 +219,6 @@ fn pread(file: &File, buffer: &mut [u8]) -> Result<usize, Errno> {
         }
     }
     Err(Errno::EINTR)
-}
-
-fn errno(error: std::io::Error) -> Errno {
-    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 #[cfg(not(test))]

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use super::errno;
 use super::kept::count;
 
 /// Limit of a file, in bytes: a table of LNet has a line for each peer. A helper sends it as one message.
@@ -65,10 +66,6 @@ fn read_some(file: &mut File, buffer: &mut [u8]) -> Result<usize, Errno> {
         }
     }
     Err(Errno::EINTR)
-}
-
-fn errno(error: std::io::Error) -> Errno {
-    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 #[cfg(test)]

@@ -26,3 +26,10 @@ pub(crate) mod records;
 pub mod root;
 pub(crate) mod statfs;
 pub mod task;
+
+use nix::errno::Errno;
+
+/// The kernel's number of an error; `EIO` if it is the library's own.
+fn errno(error: std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}

@@ -11,6 +11,8 @@ use nix::sys::statfs::{
 };
 use nix::sys::statvfs::fstatvfs;
 
+use super::errno;
+
 /// The figures of a filesystem. All ones: the filesystem has no such number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
@@ -68,7 +70,7 @@ pub(crate) fn figures(point: &Path) -> Result<Figures, Errno> {
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
         .open(point)
-        .map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
+        .map_err(errno)?;
     if fstatfs(&file)?.filesystem_type() == AUTOFS_SUPER_MAGIC {
         return Err(Errno::ENOENT);
     }

@@ -10,7 +10,7 @@ use sys::packet::Received;
 
 use super::{Daemon, PARENT, now};
 use crate::config::Loaded;
-use crate::link::{ToDaemon, ToParent};
+use crate::link::{self, ToDaemon, ToParent};
 
 impl Daemon {
     /// Heartbeats are sent at other wake-ups if possible, so that they seldom need one of their own.
@@ -24,8 +24,10 @@ impl Daemon {
     }
 
     pub(super) fn tell_parent(&mut self, packet: &ToParent) {
-        self.to_parent
-            .push_back(postcard::to_stdvec(packet).unwrap_or_default());
+        match link::bytes(packet) {
+            Ok(bytes) => self.to_parent.push_back(bytes),
+            Err(e) => tracing::error!(error = %e, "packet to the parent lost"),
+        }
         self.send_to_parent();
     }
 

@@ -14,7 +14,7 @@ use collectors::{Domain, Env, Settings};
 use nix::unistd::Pid;
 
 use super::backoff::Backoff;
-use crate::link::{ToDaemon, WorkerDown};
+use crate::link::{self, ToDaemon, WorkerDown};
 use crate::parent::holders::SlotHolders;
 use sys::packet::{self, Packets};
 use sys::privileges::is_root;
@@ -295,10 +295,7 @@ impl WorkerProcess {
             stuck_slots: stuck,
         };
         // A worker that does not reach the daemon sees the end of its input and exits; it is then restarted.
-        link.send(
-            &postcard::to_stdvec(&packet).unwrap_or_default(),
-            Some(ours.as_fd()),
-        )
+        link::send(link, &packet, Some(ours.as_fd()))
     }
 
     /// Takes the slots that processes hold. Returns how many of these processes are stuck, and logs a change: not before
@@ -348,7 +345,7 @@ impl WorkerProcess {
         let stuck = self.note(held, Some(own));
         if stuck != before {
             let packet = ToDaemon::Slots(self.number, stuck);
-            sys::ignore(link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None));
+            sys::ignore(link::send(link, &packet, None));
         }
     }
 
@@ -426,7 +423,7 @@ impl WorkerProcess {
             }
         };
         let packet = ToDaemon::Held(self.number, hold.number);
-        let told = is_free && (link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None)).is_ok();
+        let told = is_free && link::send(link, &packet, None).is_ok();
         hold.look = (!told).then(|| Instant::now() + HELD_RETRY);
     }
 
@@ -448,7 +445,7 @@ impl WorkerProcess {
             stuck_slots,
         };
         // On a full link it is said at the next pass.
-        let sent = link.send(&postcard::to_stdvec(&packet).unwrap_or_default(), None);
+        let sent = link::send(link, &packet, None);
         self.told_down = sent.is_ok().then_some((why, stuck_slots));
     }
 }

@@ -12,6 +12,7 @@ use super::{MAX_TEXT, Question, REQUEST, ThreadFile};
 use crate::domain::Helper;
 use crate::sys::bpf::{self, LivePrograms};
 use crate::sys::environ;
+use crate::sys::errno;
 use crate::sys::lprocfs;
 use crate::sys::message::{self, retried};
 use crate::sys::mmpmon;
@@ -152,10 +153,6 @@ fn debug(path: &str) -> Result<Vec<u8>, Errno> {
 fn shards(environ: &str) -> Result<Vec<u8>, Errno> {
     let shards = environ::shards(environ.as_ref()).map_err(errno)?;
     Ok(shards.map(|n| n.to_string().into_bytes()).unwrap_or_default())
-}
-
-fn errno(error: io::Error) -> Errno {
-    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 /// The path that a link in /proc holds; it is not followed.
