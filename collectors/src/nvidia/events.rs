@@ -7,10 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::inventory::{Inventory, InventoryEntry};
-use crate::event::{DriverEvent, Xid, XidSource};
-use crate::sys::boot;
+use crate::event::{DriverEvent, Numbered, Xid, XidSource};
 use crate::sys::nvml::{Code, EventSet, Handle, NvmlEvent};
-use crate::{BootId, Cursor, Error, Event, EventBody, Events, PciAddress, Watcher};
+use crate::{BootId, Cursor, Error, EventBody, Events, PciAddress, Watcher};
 
 /// Duration of one wait, which is also how often an idle node wakes for it. A thread inside the driver cannot be
 /// interrupted, so the end of the worker waits for it too.
@@ -51,8 +50,7 @@ fn wanted() -> u64 {
 pub(super) struct DriverEvents {
     inventory: Arc<Inventory>,
     boot: BootId,
-    /// The number of the last event. Starts at the time since boot, so that numbers of the next run are higher.
-    seq: u64,
+    numbers: Numbered,
     /// Addresses and names already reported.
     named: BTreeSet<(PciAddress, String)>,
 }
@@ -85,22 +83,8 @@ impl DriverEvents {
         Self {
             inventory,
             boot,
-            seq: 0,
+            numbers: Numbered::default(),
             named: BTreeSet::new(),
-        }
-    }
-
-    fn event(&mut self, count: u64, text: String, body: EventBody) -> Event {
-        let now = boot::boottime().as_micros();
-        self.seq = u64::try_from(now).unwrap_or(u64::MAX).max(self.seq + 1);
-        Event {
-            boot: self.boot.clone(),
-            seq: self.seq,
-            at_us: u64::try_from(boot::monotonic().as_micros()).unwrap_or(u64::MAX),
-            history: false,
-            count,
-            text,
-            body,
         }
     }
 
@@ -156,7 +140,7 @@ impl DriverEvents {
             }
             let text = format!("NVML: {gpu} is at {pci}");
             let body = EventBody::Identity { pci, uuid: gpu };
-            out.emit(self.event(1, text, body))?;
+            out.emit(self.numbers.event(&self.boot, 1, text, body))?;
         }
         Ok(())
     }
@@ -229,7 +213,7 @@ impl DriverEvents {
             {
                 self.inventory.suspect();
             }
-            if out.emit(self.event(1, text, body)).is_err() {
+            if out.emit(self.numbers.event(&self.boot, 1, text, body)).is_err() {
                 return Ok(End::Over);
             }
         }

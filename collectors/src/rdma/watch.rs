@@ -16,11 +16,11 @@ use links::{Interface, is_up};
 
 use super::choice::Choice;
 use super::hub::Hub;
-use crate::event::{Closed, RdmaChange, RdmaEvent};
+use crate::event::{Closed, Numbered, RdmaChange, RdmaEvent};
 use crate::netlink::link::NetInterface;
+use crate::sys::kept;
 use crate::sys::listen::{EventSockets, EventSource, EventWaker, SocketEvent};
 use crate::sys::netlink::NetlinkTransport;
-use crate::sys::{boot, kept};
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 
 /// How often an idle node wakes to check whether the watcher must end.
@@ -42,8 +42,7 @@ pub(super) struct RdmaWatcher {
 /// The watcher's state.
 #[derive(Default)]
 pub(super) struct WatchState {
-    /// The number of the last event. Starts at the time since boot, so that numbers of the next run are higher.
-    seq: u64,
+    numbers: Numbered,
     /// Devices and ports that are read. `None`: not known yet, so nothing is new.
     present: Option<BTreeMap<String, BTreeSet<u32>>>,
     /// The inodes of devices that are read: a rename keeps the inode, and the next device of the name has another.
@@ -205,18 +204,7 @@ impl RdmaWatcher {
     }
 
     fn event(&mut self, text: String, body: EventBody) -> Event {
-        let now = u64::try_from(boot::boottime().as_micros()).unwrap_or(u64::MAX);
-        let seq = now.max(self.known.seq + 1);
-        self.known.seq = seq;
-        Event {
-            boot: self.boot.clone(),
-            seq,
-            at_us: u64::try_from(boot::monotonic().as_micros()).unwrap_or(u64::MAX),
-            history: false,
-            count: 1,
-            text,
-            body,
-        }
+        self.known.numbers.event(&self.boot, 1, text, body)
     }
 }
 

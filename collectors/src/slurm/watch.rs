@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use super::cgroup::JobName;
 use super::spool::Spool;
 use super::tree::Tree;
-use crate::event::{Closed, JobChange, JobEvent};
-use crate::sys::boot;
+use crate::event::{Closed, JobChange, JobEvent, Numbered};
 use crate::sys::inotify::FolderWatch;
-use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
+use crate::{BootId, Cursor, Error, EventBody, Events, Watcher};
 
 /// How often an idle node is checked, and whether the watcher must end.
 const WAIT: Duration = Duration::from_secs(60);
@@ -30,8 +29,7 @@ pub(super) struct JobWatcher {
 /// The watcher's state.
 #[derive(Default)]
 pub(super) struct SeenJobs {
-    /// The number of the last event. Starts at the time since boot, so that numbers of the next run are higher.
-    seq: u64,
+    numbers: Numbered,
     /// Folders of jobs, with their inodes. `None`: not listed yet, so no job is new.
     jobs: Option<BTreeSet<(String, u64)>>,
 }
@@ -88,7 +86,12 @@ impl JobWatcher {
                 start_us: self.start_us(folder),
             };
             let text = format!("Slurm: {folder} {}", what.word());
-            if let Err(closed) = out.emit(self.known.event(&self.boot, text, EventBody::Job(change))) {
+            if let Err(closed) = out.emit(self.known.numbers.event(
+                &self.boot,
+                1,
+                text,
+                EventBody::Job(change),
+            )) {
                 return Ok(Err(closed));
             }
         }
@@ -109,24 +112,12 @@ impl JobWatcher {
         } = self;
         spool.take(Instant::now(), |end| {
             let text = format!("Slurm: record of job {}", end.record.job);
-            out.emit(known.event(boot, text, EventBody::JobEnd(Box::new(end))))
+            out.emit(
+                known
+                    .numbers
+                    .event(boot, 1, text, EventBody::JobEnd(Box::new(end))),
+            )
         })
-    }
-}
-
-impl SeenJobs {
-    fn event(&mut self, boot: &BootId, text: String, body: EventBody) -> Event {
-        let now = u64::try_from(boot::boottime().as_micros()).unwrap_or(u64::MAX);
-        self.seq = now.max(self.seq + 1);
-        Event {
-            boot: boot.clone(),
-            seq: self.seq,
-            at_us: u64::try_from(boot::monotonic().as_micros()).unwrap_or(u64::MAX),
-            history: false,
-            count: 1,
-            text,
-            body,
-        }
     }
 }
 

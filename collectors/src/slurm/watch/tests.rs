@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use testkit::tree;
 
 use super::*;
-use crate::Env;
+use crate::{Env, Event};
 use crate::slurm::{JobDevices, SPEC};
 use crate::sys::kept::DescriptorBudget;
 
