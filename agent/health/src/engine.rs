@@ -9,6 +9,7 @@ mod judging;
 mod mirroring;
 mod orders;
 mod pausing;
+mod unjudged;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -523,6 +524,7 @@ impl Engine {
         let doubt = || {
             let unread = self.sight.unknown(self.now.boottime);
             unread
+                .or_else(|| self.sight.unjudged(self.now.boottime))
                 .or_else(|| self.declared_well())
                 .or_else(|| self.unconfirmed())
                 .or_else(|| {

@@ -17,6 +17,10 @@ pub(super) struct Sight {
     blind: Option<String>,
     log: Option<bool>,
     bus_read_at: Option<Duration>,
+    /// What the last snapshot could not answer.
+    unjudged: Option<String>,
+    /// The last snapshot that answered all, as time since boot.
+    judged_at: Option<Duration>,
 }
 
 impl Sight {
@@ -42,6 +46,20 @@ impl Sight {
     /// Whether the kernel log was being read in the last snapshot. `None`: absent on this node.
     pub(super) const fn log(&self) -> Option<bool> {
         self.log
+    }
+
+    /// Takes what a snapshot could not answer, although the node must have it.
+    pub(super) fn judged(&mut self, at: Duration, unjudged: Option<String>) {
+        if unjudged.is_none() {
+            self.judged_at = Some(at);
+        }
+        self.unjudged = unjudged;
+    }
+
+    /// What could not be answered for longer than a bus takes to be scanned, or never.
+    pub(super) fn unjudged(&self, now: Duration) -> Option<String> {
+        let is_new = self.judged_at.is_some_and(|at| now.saturating_sub(at) <= MAX_AGE);
+        self.unjudged.clone().filter(|_| !is_new)
     }
 
     /// Why the node's health is unknown. `None`: it is known.

@@ -116,7 +116,7 @@ fn conditions<'a>(judge: &Judge<'a>, is_divided: bool) -> Vec<Judged<'a>> {
 }
 
 /// The number of GPUs in `health.expect.gpus`. `None`: not set, or each of them is judged by its address.
-pub(super) fn count_wanted(site: &Site) -> Option<usize> {
+pub(crate) fn count_wanted(site: &Site) -> Option<usize> {
     let want = site.settings.expect.gpus?;
     let want = usize::try_from(want).unwrap_or(usize::MAX);
     (want > site.settings.gpu_addresses.len()).then_some(want)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use collectors::SubjectKind;
 
-use super::Engine;
+use super::{Engine, unjudged};
 use crate::book::Known;
 use crate::checks::{Forget, Watch, rdma_scope, switched_off};
 use crate::condition::{Turn, device_of};
@@ -83,6 +83,8 @@ impl Engine {
         for (_, watch) in self.checks.each() {
             after.extend(watch.after(&judge(Vec::new())));
         }
+        let unjudged = unjudged::doubt(&judge(Vec::new()), &self.policy, &self.state.unproven);
+        self.sight.judged(snapshot.at, unjudged);
         match keep.get() {
             Keep::Same => {}
             Keep::Soon => self.out.counted(self.now.boottime),

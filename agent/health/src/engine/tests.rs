@@ -60,6 +60,7 @@ mod record;
 mod remedies;
 mod sources;
 mod timers;
+mod unjudged;
 mod unproven;
 mod unreadable;
 mod unseen;

@@ -184,6 +184,11 @@ impl Host {
         self.read_at.is_some() && self.complete
     }
 
+    /// Whether no listing has any function: this machine has no PCI bus, or /sys is not there.
+    pub fn lists_nothing(&self) -> bool {
+        !self.is_complete() && self.gpus.is_empty() && self.networks.is_empty()
+    }
+
     /// The state of an address.
     pub fn place(&self, address: &PciAddress) -> Place {
         match self.gpus.get(address) {
@@ -269,10 +274,12 @@ impl Host {
 
     /// The number of GPUs on the bus that are not silent, with any driver. `None`: unknown.
     pub fn gpus_there(&self) -> Option<usize> {
-        let there = self
-            .gpus
-            .values()
-            .filter(|g| !g.is_virtual && (g.is_reassigned() || g.responding != Some(false)));
-        self.is_complete().then(|| there.count())
+        self.is_complete().then(|| self.gpus_listed())
+    }
+
+    /// The same, of a listing that may be incomplete.
+    pub fn gpus_listed(&self) -> usize {
+        let is_there = |g: &&Gpu| !g.is_virtual && (g.is_reassigned() || g.responding != Some(false));
+        self.gpus.values().filter(is_there).count()
     }
 }

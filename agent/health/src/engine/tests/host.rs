@@ -297,6 +297,8 @@ pub(super) struct Host {
     /// Address, driver, whether it responds.
     pub(super) gpus: Vec<(String, &'static str, Option<bool>)>,
     pub(super) readable: bool,
+    /// All functions of the bus are known: no file of one is unreadable, and /sys is there.
+    pub(super) listed: bool,
     pub(super) edac: Option<u64>,
     pub(super) kernel_log: bool,
     pub(super) ports: Vec<Port>,
@@ -503,8 +505,8 @@ fn links(block: &mut Block, links: &[Link]) {
 fn bus(host: &Host, at: Duration) -> DeviceState {
     let mut block = Block::default();
     let count = u64::try_from(host.gpus.len()).unwrap();
-    block.u64(&PCI_GPUS, &["nvidia"], count);
-    block.u64(&PCI_GPUS, &["amd"], 0);
+    block.maybe_u64(&PCI_GPUS, &["nvidia"], host.listed.then_some(count));
+    block.maybe_u64(&PCI_GPUS, &["amd"], host.listed.then_some(0));
     for (address, driver, responding) in &host.gpus {
         let (vendor, id, device) = match *driver {
             "amdgpu" | AMD_UNBOUND => ("amd", "0x1002", "0x74a1"),

@@ -109,6 +109,7 @@ impl Sim {
                     (GPU2.to_owned(), "nvidia", Some(true)),
                 ],
                 readable: true,
+                listed: true,
                 edac: Some(0),
                 kernel_log: true,
                 ports: Vec::new(),
