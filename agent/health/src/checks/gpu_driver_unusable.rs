@@ -22,7 +22,7 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Gpu,
     fires_when: "NVIDIA's library cannot be initialised (versions of library and kernel module differ, code 999), while GPUs are bound to the driver. Or a GPU that was served in this boot, or is in `health.gpu_addresses` or needed for `health.expect.gpus`, has no driver. Beside GPUs with their driver, also one that was served in an earlier boot.",
     lasting: "8 consecutive readings, at least 600 s",
-    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds, or is bound to the GPU, or with no GPU left for it.",
+    clears_when: "3 consecutive readings, at least 60 s, in which the driver responds, or is bound to the GPU. Or with no GPU left that was served or is expected.",
     ignored_when: "A driver released with `nodewarden release`, GPUs that vfio-pci or the like assigns to others, and incomplete PCI listings. Missing permission, device files or library: shown, never drains.",
     scope: Scope::Node,
     // A driver that an administrator upgrades is unusable until the module is reloaded.
@@ -74,11 +74,11 @@ impl Watch for Unusable {
             return Vec::new();
         };
         let fault = self.fault(judge, collector);
-        let has_gpus = ["", COLLECTOR].map(|driver| judge.host.gpus_of(driver).next().is_some());
+        let has_gpus = judge.host.gpus_of(COLLECTOR).next().is_some() || !self.missed(judge).is_empty();
         let reading = match (&fault, &collector.presence) {
             (Some(_), _) => Reading::Bad,
             (None, Presence::Open) => Reading::Good,
-            (None, _) if judge.host.is_complete() && has_gpus == [false; 2] => Reading::Good,
+            (None, _) if judge.host.is_complete() && !has_gpus => Reading::Good,
             (None, _) => Reading::Unknown,
         };
         let mut judged = vec![Judged {
@@ -141,23 +141,29 @@ impl Unusable {
         host.gpus_of("").filter(is_expected)
     }
 
+    /// The same, and those that an earlier boot had.
+    fn missed<'a>(&self, judge: &Judge<'a>) -> BTreeSet<&'a PciAddress> {
+        let known = judge
+            .host
+            .gpus_of("")
+            .filter(|pci| judge.inventory.contains_key(*pci));
+        self.unbound(judge).chain(known).collect()
+    }
+
     /// Each GPU without a driver, while the driver serves others. One that an earlier boot had counts too.
     fn each<'a>(&self, judge: &Judge<'a>, presence: &Presence) -> Vec<Judged<'a>> {
         let host = judge.host;
         let mut all: BTreeSet<PciAddress> = judge.bad.iter().filter_map(|key| address_of(key)).collect();
-        let mut bad = all.clone();
-        if *presence == Presence::Open {
-            let known = host.gpus_of("").filter(|pci| judge.inventory.contains_key(*pci));
-            bad.extend(self.unbound(judge).chain(known).cloned());
-        } else {
-            bad.clear();
-        }
-        all.extend(bad.iter().cloned());
+        let is_open = *presence == Presence::Open;
+        let missed = self.missed(judge);
+        all.extend(missed.iter().filter(|_| is_open).map(|pci| (*pci).clone()));
         let configured = &judge.site.settings.gpu_addresses;
         let judged = all.into_iter().map(|pci| {
             let is_of = |driver| host.gpus_of(driver).any(|other| *other == pci);
             let reading = match host.place(&pci) {
-                Place::Present(_) if is_of("") && bad.contains(&pci) => Reading::Bad,
+                Place::Present(_) if is_of("") && is_open && missed.contains(&pci) => Reading::Bad,
+                // The site no longer expects it, and no boot had it.
+                Place::Present(_) if is_of("") && !missed.contains(&pci) => Reading::Good,
                 Place::Present(_) if is_of(COLLECTOR) => Reading::Good,
                 Place::Reassigned => Reading::Good,
                 // Check `gpu-missing` has the configured ones.

@@ -4,13 +4,14 @@
 //! folder `infiniband` below it stay visible while a device is registered in any namespace. So the folder distinguishes
 //! an adapter in another namespace from a missing one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::{PciAddress, Subject, SubjectKind};
 
+use super::expected::unexpected;
 use super::rdma_scope::excluded;
-use super::{Check, Looks, May, Scope, Version};
+use super::{Check, Kept, May, Scope, Version, Watch};
 use crate::condition::{Judged, Pace, Reading};
 use crate::finding::{Finding, Joins, Remedy};
 use crate::judge::Judge;
@@ -24,13 +25,13 @@ pub static CHECK: Check = Check {
     subject: SubjectKind::Pci,
     fires_when: "An RDMA adapter seen in this boot, or in `health.rdma.addresses`, is not on the PCI bus or has a driver but no RDMA device. Or a configured adapter has no driver.",
     lasting: "4 consecutive readings, at least 120 s",
-    clears_when: "3 consecutive readings, at least 60 s, with an RDMA device registered on the adapter.",
+    clears_when: "3 consecutive readings, at least 60 s, with an RDMA device registered on the adapter. Or at least 100 s, with the address no longer in the configuration, if no adapter was seen there in this boot.",
     ignored_when: "Adapters in another network namespace, assigned to a virtual machine, or possibly bonded to another function of the card. Configured adapters not seen yet, in the first 600 s after boot.",
     scope: Scope::Node,
     // An administrator may have removed it, and jobs without RDMA still run.
     may: May::CommentOrDrain,
     since: Version(0, 1, 0),
-    watch: || Looks::start(conditions),
+    watch: || Box::<Missing>::default(),
 };
 
 /// Longer than a driver reload or a firmware restart.
@@ -41,7 +42,49 @@ static PACE: Pace = Pace {
     hold: Duration::from_secs(60),
 };
 
-fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
+/// Adapters that only the configuration expects, or expected when their incident opened: this boot has not seen them.
+#[derive(Default)]
+struct Missing(BTreeSet<PciAddress>);
+
+impl Watch for Missing {
+    fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
+        let mut judged = conditions(judge);
+        let configured = &judge.site.settings.rdma.addresses;
+        let is_unseen = |pci: &PciAddress| judge.known.adapters.get(pci).is_none();
+        let bad: BTreeSet<PciAddress> = judge.bad.iter().filter_map(|key| address_of(key)).collect();
+        // One that an earlier boot had may be broken: only its return or a person ends that.
+        let is_over = |pci: &&PciAddress| bad.contains(*pci) && is_unseen(pci) && !configured.contains(pci);
+        let mut unseen: BTreeSet<PciAddress> = self.0.iter().filter(is_over).cloned().collect();
+        judged.extend(
+            unseen
+                .iter()
+                .map(|pci| unexpected(judge, &CHECK, key(pci), subject(pci))),
+        );
+        unseen.extend(configured.iter().filter(|pci| is_unseen(pci)).cloned());
+        judge.changed(self.0 != unseen);
+        self.0 = unseen;
+        judged
+    }
+
+    fn kept(&mut self) -> Option<&mut dyn Kept> {
+        Some(&mut self.0)
+    }
+}
+
+/// The address in the key of a condition.
+fn address_of(key: &str) -> Option<PciAddress> {
+    PciAddress::parse(key.strip_prefix(CHECK.id)?.trim_start())
+}
+
+fn key(pci: &PciAddress) -> String {
+    format!("{} {pci}", CHECK.id)
+}
+
+fn subject(pci: &PciAddress) -> Subject {
+    Subject::new(SubjectKind::Pci, pci.0.as_str())
+}
+
+fn conditions<'a>(judge: &Judge<'a>) -> Vec<Judged<'a>> {
     let mut visible: BTreeMap<PciAddress, Duration> = BTreeMap::new();
     for port in judge.ports {
         if let Some(pci) = &port.pci {
@@ -82,7 +125,7 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
         };
         let finding = finding(&pci, role.as_ref(), &slot, (there, all));
         judged.push(Judged {
-            key: format!("{} {pci}", CHECK.id),
+            key: key(&pci),
             subject: finding.subject.clone(),
             reading,
             at,
@@ -151,6 +194,6 @@ fn finding(pci: &PciAddress, role: Option<&Role>, slot: &Slot, (there, all): (us
         drains: true,
         joins: Joins::Attaches,
         evidence: format!("{line}; {who}; {there} of {all} RDMA adapters are visible"),
-        ..Finding::of_condition(CHECK.id, Subject::new(SubjectKind::Pci, pci.0.as_str()))
+        ..Finding::of_condition(CHECK.id, subject(pci))
     }
 }

@@ -143,6 +143,26 @@ fn a_driver_that_was_not_loaded_in_this_boot_is_a_finding_only_for_configured_gp
 }
 
 #[test]
+fn a_gpu_that_no_driver_ever_had_ends_as_a_fault_when_it_leaves_the_configuration() {
+    for beside in [true, false] {
+        let mut sim = served();
+        if !beside {
+            (sim.host.driven, sim.host.driver) = (Vec::new(), Presence::NotHere);
+            sim.remove_gpu(GPU);
+        }
+        sim.set_gpu(GPU2, "", Some(true));
+        sim.config.gpu_addresses = vec![pci(GPU2)];
+        sim.reload();
+        sim.pass(700);
+        assert!(found(&sim), "{:?}", sim.incidents());
+        sim.config.gpu_addresses = Vec::new();
+        sim.reload();
+        sim.pass(120);
+        assert!(!found(&sim), "{beside}: {:?}", sim.incidents());
+    }
+}
+
+#[test]
 fn a_fault_that_an_operator_closed_is_not_reported_again() {
     let mut sim = served();
     sim.host.driven.clear();

@@ -258,6 +258,52 @@ fn one_that_this_boot_has_not_and_no_configuration_names_does_not_drain_after_a_
     assert_ne!(sim.engine.view().verdict.health, Health::Unhealthy);
 }
 
+/// The profile of another kind of node: no adapter, one of another driver, and a function without a driver.
+#[test]
+fn one_that_only_the_configuration_expected_ends_when_the_address_leaves_it() {
+    for (slot, restarts) in [
+        (None, false),
+        (None, true),
+        (Some("i40e"), true),
+        (Some(""), false),
+    ] {
+        let mut sim = node();
+        if let Some(driver) = slot {
+            sim.host
+                .networks
+                .push(("0000:99:00.0".to_owned(), driver, Some(false)));
+        }
+        sim.config.rdma.addresses = vec![pci("0000:99:00.0"), pci(PCI)];
+        sim.reload();
+        sim.pass(200);
+        assert_eq!(sim.incidents().len(), 1, "{slot:?}: {:?}", sim.incidents());
+        sim.config.rdma.addresses = vec![pci(PCI)];
+        sim.reload();
+        if restarts {
+            sim.restart();
+        }
+        sim.pass(200);
+        let left = sim.incidents().into_iter().filter(|text| text.ends_with("open"));
+        assert_eq!(left.count(), 0, "{slot:?}: {:?}", sim.incidents());
+    }
+}
+
+/// A card that died is not on the bus after the reboot either: what holds its drain is not the configuration.
+#[test]
+fn one_that_an_earlier_boot_had_stays_missing_although_no_configuration_names_it() {
+    let mut config = config(Mode::Drain);
+    config.checks.insert("rdma-missing".to_owned(), Mode::Drain);
+    let mut sim = with(Sim::with(config, None));
+    sim.host.ports.remove(3);
+    sim.host.networks.remove(3);
+    sim.pass(200);
+    assert!(sim.slurm.is_drained());
+    sim.reboot();
+    sim.pass(2 * HOUR);
+    assert_eq!(sim.incidents(), open(GONE));
+    assert!(sim.slurm.is_drained());
+}
+
 #[test]
 fn it_outlives_a_restart_of_this_program() {
     let mut sim = node();
