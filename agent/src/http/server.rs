@@ -44,7 +44,7 @@ struct ServerContext<C> {
     room: WaitingRoom,
     lingering: Lingering,
     access: watch::Receiver<Arc<Access>>,
-    /// Handshakes that failed.
+    /// Handshakes and connections that failed.
     failed: Rc<RefCell<Refusals>>,
 }
 
@@ -209,7 +209,9 @@ async fn accept<C: Core>(listener: TcpListener, shared: ServerContext<C>) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 // Probably out of descriptors: they are freed as connections end.
-                tracing::warn!(%error, "cannot accept a connection");
+                if let Some(unlogged) = shared.failed.borrow_mut().add("accept", Instant::now()) {
+                    tracing::warn!(%error, unlogged, "cannot accept a connection");
+                }
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

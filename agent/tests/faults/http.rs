@@ -116,6 +116,29 @@ fn ten_thousand_connections_cost_few_descriptors_and_keep_no_scraper_out() {
     );
 }
 
+/// Each second it fails again, for the pages and for the control socket.
+#[test]
+fn a_daemon_without_free_descriptors_logs_once_a_minute_that_it_cannot_accept() {
+    let mut node = Node::new();
+    node.start();
+    let (pid, address) = (node.core_pid(), node.address().unwrap());
+    let limit = format!("--nofile={}", descriptors(pid));
+    let set = Command::new("prlimit")
+        .args(["--pid", &pid.to_string(), &limit])
+        .status();
+    assert!(set.unwrap().success());
+    let _held: Vec<TcpStream> = (0..8).map(|_| connect(&address)).collect();
+    let lines = || {
+        node.daemon()
+            .stderr()
+            .matches("cannot accept a connection")
+            .count()
+    };
+    node.until("it cannot accept", |_| lines() > 0);
+    std::thread::sleep(Duration::from_secs(10));
+    assert_eq!(lines(), 1, "{}", node.daemon().stderr());
+}
+
 #[test]
 fn clients_that_do_not_end_their_head_or_do_not_read_keep_no_scraper_out() {
     let mut node = Node::new();

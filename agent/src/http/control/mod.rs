@@ -15,7 +15,7 @@ pub(crate) mod users;
 mod viewer;
 
 use std::os::unix::net::UnixListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -28,6 +28,7 @@ use self::refused::Asked;
 use self::release::{ReleaseGuard, release};
 use self::viewer::Viewer;
 use super::Core;
+use crate::refusals::Refusals;
 use health::{Order, OrderVerb};
 use model::scheduler::IncidentId;
 use sys::send;
@@ -71,6 +72,7 @@ pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
         Err(error) => return tracing::error!(%error, "cannot accept on the control socket"),
     };
     let limits = ControlLimits::new();
+    let mut failed = Refusals::default();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -82,7 +84,9 @@ pub(super) async fn accept<C: Core>(listener: UnixListener, core: C) {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept on the control socket");
+                if let Some(unlogged) = failed.add("accept", Instant::now()) {
+                    tracing::warn!(%error, unlogged, "cannot accept on the control socket");
+                }
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
