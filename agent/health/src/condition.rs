@@ -213,6 +213,28 @@ impl Streaks {
         self.running.remove(key);
     }
 
+    /// No incident had room for the bad condition `key`: its readings still count, so that the next one tries again.
+    pub(super) fn retry(&mut self, check: &'static str, key: &str, subject: Subject) {
+        if let Some(Latest::Bad {
+            since,
+            last,
+            readings,
+            ..
+        }) = self.latest.remove(key)
+        {
+            let streak = Streak {
+                check,
+                subject,
+                readings,
+                since,
+                last,
+                round: self.round,
+                lasts: None,
+            };
+            self.running.insert(key.to_owned(), streak);
+        }
+    }
+
     /// The checks of conditions that were just read as bad and are not bad yet. A condition ends here when it becomes bad or
     /// is read as something else, and where later readings are unknown, at the latest [`PENDING`] or [`UNCONFIRMED`] after its last new reading.
     pub(super) fn pending<'a>(

@@ -7,7 +7,7 @@ use super::files::{self, LustreFiles, Place};
 use super::metrics as m;
 use super::mount::Mount;
 use super::name::{self, TargetKind};
-use super::push::Push;
+use super::push::{Push, TargetRoom};
 use super::sources::VERSION;
 use super::sums::Sums;
 use crate::text::printable;
@@ -19,6 +19,7 @@ pub(super) struct FilesystemDevice {
     mount_point: String,
     env: Env,
     state: Arc<Mutex<FilesystemState>>,
+    room: TargetRoom,
 }
 
 /// What readings of a filesystem leave for the next one.
@@ -60,12 +61,19 @@ impl FilesystemState {
 }
 
 impl FilesystemDevice {
-    pub(super) fn new(env: &Env, fs: &str, mount_point: &str, state: Arc<Mutex<FilesystemState>>) -> Self {
+    pub(super) fn new(
+        env: &Env,
+        fs: &str,
+        mount_point: &str,
+        state: Arc<Mutex<FilesystemState>>,
+        room: TargetRoom,
+    ) -> Self {
         Self {
             subject: Subject::new(SubjectKind::Filesystem, fs),
             mount_point: mount_point.to_owned(),
             env: env.clone(),
             state,
+            room,
         }
     }
 }
@@ -110,7 +118,7 @@ impl Device for FilesystemDevice {
         push.targets();
         push.requests();
         push.space();
-        push.each_target();
+        push.each_target(self.room);
         files.push(fs, out);
         Ok(())
     }

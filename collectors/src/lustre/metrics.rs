@@ -95,6 +95,8 @@ metrics! {
         "Targets whose connection is neither FULL nor IDLE, 1 each, with the state and the first nid of its servers, at most 64 in each filesystem.";
     SERVER_TARGETS "lustre_client_server_targets" Gauge None Private ["fs" "server"] IMPORTS
         "Targets that a server with an unhealthy one has, without deactivated ones.";
+    SERVER_FAULTY "lustre_client_server_faulty_targets" Gauge None Private ["fs" "server"] IMPORTS
+        "Targets of a server whose connection is neither FULL nor IDLE, also beyond the 64 that have a name.";
     EVICTIONS "lustre_client_evictions_total" Counter None Core ["fs"] HISTORY
         "Times at which a server has evicted this client since nodewarden began to read the filesystem.";
     DISCONNECTS "lustre_client_disconnects_total" Counter None Core ["fs"] HISTORY

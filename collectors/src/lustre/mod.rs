@@ -33,6 +33,7 @@ use crate::sys::root;
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 use filesystem::{FilesystemDevice, FilesystemState};
 use network::{LnetDevice, LnetState};
+use push::TargetRoom;
 
 /// The lustre collector.
 pub static SPEC: Spec = Spec {
@@ -54,7 +55,7 @@ crate::keys! {
     ENABLED = "lustre.enabled": Kind::Boolean, default "true", since "0.1.0",
         "Read the statistics of Lustre clients and LNet every 15 s.";
     TARGETS = "lustre.targets": Kind::Boolean, default "false", since "0.1.0",
-        "Also keep figures of each target (tier detail): 5 series for each OST and MDT.";
+        "Also keep figures of each target (tier detail): 5 series for each OST and MDT, of some 3,500 targets at most, divided equally among the filesystems.";
 }
 
 /// Absent while Lustre's modules are not loaded.
@@ -103,11 +104,12 @@ impl Devices for LustreDevices {
         let all: BTreeSet<&str> = names.map(|(fs, _)| fs).collect();
         self.states.retain(|fs, _| all.contains(fs.as_str()));
         let mut devices: Vec<Box<dyn Device>> = Vec::new();
+        let room = TargetRoom::of(all.len());
         for fs in all {
             let new = || Arc::new(Mutex::new(FilesystemState::new(&self.env, fs, self.with_targets)));
             let state = Arc::clone(self.states.entry(fs.to_owned()).or_insert_with(new));
             let point = self.points.get(fs).map_or("", String::as_str);
-            let device = FilesystemDevice::new(&self.env, fs, point, state);
+            let device = FilesystemDevice::new(&self.env, fs, point, state, room);
             devices.push(Box::new(device));
         }
         devices.push(Box::new(LnetDevice::new(Arc::clone(&self.network))));

@@ -13,6 +13,7 @@ use super::stats::RowUnit;
 use super::sums::Sums;
 use super::target::{Target, TargetCounters, TargetGauges, TargetState};
 use super::totals::{Counts, Total, Totals};
+use crate::block::{MAX_LABEL_BYTES, MAX_SERIES};
 use crate::{Block, Metric, Value};
 
 /// Operations that every release from 2.5 on counts. They are 0 where the file leaves them out.
@@ -33,6 +34,31 @@ const NO_OPCODES: [&str; 5] = [
 ];
 /// Limit of names of one kind.
 const MOST_NAMES: usize = 128;
+
+/// Series of a target.
+const OF_TARGET: usize = 5;
+/// Series that the states of filesystems and LNet need, and bytes of their labels.
+const STATES: usize = 2000;
+const STATE_BYTES: usize = 96 << 10;
+
+/// What the figures of targets leave to the states of other filesystems, which checks read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TargetRoom {
+    /// The most series of the filesystem.
+    pub(super) series: usize,
+    /// The most bytes of the labels of its targets.
+    pub(super) bytes: usize,
+}
+
+impl TargetRoom {
+    /// That of each of this many filesystems.
+    pub(super) fn of(filesystems: usize) -> Self {
+        Self {
+            series: (MAX_SERIES - STATES) / filesystems.max(1),
+            bytes: (MAX_LABEL_BYTES - STATE_BYTES) / filesystems.max(1),
+        }
+    }
+}
 
 /// A reading in progress.
 pub(super) struct Push<'a> {
@@ -174,21 +200,34 @@ impl Push<'_> {
             if target.state != TargetState::Deactivated {
                 of_server.entry(server).or_default().insert(&target.name);
             }
-            if target.state.is_faulty() && faulty.len() < MOST_FAULTY {
+            if target.state.is_faulty() {
                 faulty
                     .entry(&target.name)
                     .or_insert((target.state.word(), server));
             }
         }
-        for (target, (state, server)) in &faulty {
+        let mut faulty_of: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, server) in faulty.values().filter(|(_, server)| !server.is_empty()) {
+            *faulty_of.entry(server).or_default() += 1;
+        }
+        let all_of = |server: &str| of_server.get(server).map_or(0, BTreeSet::len);
+        // A server without any connection needs no names of its targets.
+        let is_named_late = |(_, (_, server)): &(&&str, &(&'static str, &str))| {
+            let down = faulty_of.get(*server).copied().unwrap_or_default();
+            down >= 2 && down >= all_of(server)
+        };
+        let mut named: Vec<_> = faulty.iter().collect();
+        named.sort_by_key(is_named_late);
+        named.truncate(MOST_FAULTY);
+        named.sort_unstable();
+        for (target, (state, server)) in named {
             self.out
                 .u64(&m::TARGET_STATE, &[self.fs, target, state, server], 1);
         }
-        for (server, targets) in of_server {
-            if !server.is_empty() && faulty.values().any(|(_, of)| *of == server) {
-                let count = targets.len() as u64;
-                self.out.u64(&m::SERVER_TARGETS, &[self.fs, server], count);
-            }
+        for (server, count) in &faulty_of {
+            let labels = [self.fs, server];
+            self.out.u64(&m::SERVER_TARGETS, &labels, all_of(server) as u64);
+            self.out.u64(&m::SERVER_FAULTY, &labels, *count as u64);
         }
         let has_history = self.has(|has| has.history);
         for (metric, value) in [
@@ -297,8 +336,9 @@ impl Push<'_> {
     }
 
     /// Figures of each target, where they are shown: its state in the first mount that has it, and sums over all mounts.
-    pub(super) fn each_target(&mut self) {
+    pub(super) fn each_target(&mut self, room: TargetRoom) {
         let Some(sums) = &self.sums.targets else { return };
+        let mut bytes = 0;
         let mut shown: BTreeMap<&str, Vec<&Target>> = BTreeMap::new();
         for target in self.mounts.values().flat_map(|mount| mount.targets.values()) {
             shown.entry(&target.name).or_default().push(target);
@@ -306,8 +346,14 @@ impl Push<'_> {
         for (name, targets) in shown {
             let Some(first) = targets.first() else { continue };
             let server = first.import.as_ref().map_or("", |import| &import.server);
-            self.out
-                .info(&m::TARGET_INFO, &[self.fs, name, first.state.word(), server]);
+            let state = first.state.word();
+            // The longest of its words for a direction has 5 bytes.
+            bytes += OF_TARGET * (self.fs.len() + name.len() + 5) + state.len() + server.len();
+            if self.out.values().len() + OF_TARGET > room.series || bytes > room.bytes {
+                self.out.refuse(OF_TARGET as u64);
+                continue;
+            }
+            self.out.info(&m::TARGET_INFO, &[self.fs, name, state, server]);
             let sums = sums.get(name);
             let rpcs = sums.map(|sums| &sums.rpcs);
             let rpcs = rpcs.filter(|_| targets.iter().any(|target| target.has.rpcs));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use collectors::lustre::metrics::{SERVER_TARGETS, TARGET_STATE};
+use collectors::lustre::metrics::{SERVER_FAULTY, SERVER_TARGETS, TARGET_STATE};
 use collectors::{Subject, SubjectKind};
 
 use super::lustre::Client;
@@ -11,6 +11,7 @@ use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Pace, Reading, device_of};
 use crate::finding::{Finding, Remedy};
 use crate::judge::{Judge, evidence};
+use model::snapshot::Sample;
 
 /// The row.
 pub static CHECK: Check = Check {
@@ -58,24 +59,27 @@ fn conditions<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
         })
     });
     let targets: Vec<Target<'a>> = named.collect();
-    let mut of_server: BTreeMap<(&str, &str), Vec<&Target<'a>>> = BTreeMap::new();
-    for target in targets.iter().filter(|target| !target.server.is_empty()) {
-        of_server
-            .entry((target.server, target.fs))
-            .or_default()
-            .push(target);
-    }
-    let all_of: BTreeMap<(&str, &str), f64> = client
-        .all(&SERVER_TARGETS)
-        .filter_map(|sample| Some(((sample.label("server")?, sample.label("fs")?), sample.as_f64())))
-        .collect();
-    of_server.retain(|of, targets| {
-        let all = all_of.get(of).copied().unwrap_or(f64::MAX);
-        targets.len() >= 2 && targets.len() as f64 >= all
+    let all_of = |metric| -> BTreeMap<(&str, &str), &Sample<'a>> {
+        let samples = client.all(metric);
+        samples
+            .filter_map(|sample| Some(((sample.label("server")?, sample.label("fs")?), sample)))
+            .collect()
+    };
+    // Of a server whose targets are too many to be named, the counts say the same.
+    let (all, mut of_server) = (all_of(&SERVER_TARGETS), all_of(&SERVER_FAULTY));
+    of_server.retain(|of, faulty| {
+        let all = all.get(of).map_or(f64::MAX, |all| all.as_f64());
+        faulty.as_f64() >= 2.0 && faulty.as_f64() >= all
     });
     let mut judged = Vec::new();
-    for ((server, fs), targets) in &of_server {
-        judged.push(server_down(server, fs, targets));
+    for (of, faulty) in &of_server {
+        let named = targets.iter().filter(|target| (target.server, target.fs) == *of);
+        let named: Vec<&Target<'a>> = named.collect();
+        judged.push(server_down(
+            *of,
+            &named,
+            (faulty.as_f64(), client.read_at(faulty)),
+        ));
     }
     for target in &targets {
         // The finding is about its server.
@@ -93,29 +97,33 @@ fn conditions<'a>(judge: &Judge<'a>, (): &mut ()) -> Vec<Judged<'a>> {
     judged
 }
 
-fn server_down<'a>(server: &str, fs: &str, targets: &[&Target<'a>]) -> Judged<'a> {
+fn server_down<'a>(
+    (server, fs): (&str, &str),
+    named: &[&Target<'a>],
+    (faulty, at): (f64, Duration),
+) -> Judged<'a> {
     let subject = Subject::new(SubjectKind::Server, server);
-    let lines: Vec<&str> = targets.iter().take(LISTED).map(|t| t.evidence.as_str()).collect();
-    let more = match targets.len().saturating_sub(LISTED) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
+    let lines: Vec<&str> = named.iter().take(LISTED).map(|t| t.evidence.as_str()).collect();
+    let mut evidence = format!("all {faulty} targets of {fs} that {server} serves");
+    if !lines.is_empty() {
+        evidence.push_str(&format!(": {}", lines.join("; ")));
+    }
+    let more = faulty - lines.len() as f64;
+    if more > 0.0 && !lines.is_empty() {
+        evidence.push_str(&format!("; and {more} more"));
+    }
     let finding = Finding {
         detail: format!("no connection to any of its targets of {fs}"),
         remedy: Remedy::Inspect,
         drains: true,
-        evidence: format!(
-            "all {} targets of {fs} that {server} serves: {}{more}",
-            targets.len(),
-            lines.join("; ")
-        ),
+        evidence,
         ..Finding::of_condition(CHECK.id, subject.clone())
     };
     Judged {
         key: format!("{} {server} {fs}", CHECK.id),
         subject,
         reading: Reading::Bad,
-        at: targets.iter().map(|target| target.at).max().unwrap_or_default(),
+        at,
         pace: &PACE,
         finding: Box::new(move |_| finding),
     }

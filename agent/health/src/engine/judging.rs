@@ -75,7 +75,7 @@ impl Engine {
                 let may_drain = finding.drains && !finding.comments_only && !is_unproven;
                 let acts = may_drain && !self.policy.only_observes(&finding.check);
                 if acts || !matches!(turn, Turn::Again(_)) {
-                    turned.push((turn, judged.key, finding));
+                    turned.push((check.id, turn, judged.key, finding));
                 }
             }
             self.streaks.end(check.id, self.now.boottime);
@@ -91,7 +91,8 @@ impl Engine {
             Keep::Now => self.out.dirty = true,
         }
         self.apply(before);
-        for (turn, key, mut finding) in turned {
+        for (check, turn, key, mut finding) in turned {
+            let subject = finding.subject.clone();
             let is_stored = match turn {
                 Turn::Bad(_) | Turn::Again(_) => {
                     finding.key = Some(key.clone());
@@ -105,9 +106,9 @@ impl Engine {
             if is_stored {
                 self.out.dirty = true;
             } else {
-                // No incident shows it: its count starts again.
+                // No incident shows it.
                 self.state.bad.remove(&key);
-                self.streaks.forget(&key);
+                self.streaks.retry(check, &key, subject);
             }
         }
         self.apply(after);

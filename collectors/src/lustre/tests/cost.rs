@@ -83,6 +83,38 @@ fn of_200_osts_that_are_down_64_are_named_and_all_are_counted() {
             value(&block, "lustre_client_server_targets scratch 10.2.1.3@o2ib").as_deref(),
             Some("4")
         );
+        assert_eq!(
+            value(
+                &block,
+                "lustre_client_server_faulty_targets scratch 10.2.1.49@o2ib"
+            )
+            .as_deref(),
+            Some("4")
+        );
+    }
+}
+
+/// Servers without any connection are found by their counts.
+#[test]
+fn targets_of_a_server_that_has_others_are_named_first() {
+    let node = Node::with_osts(0);
+    for ost in 0..200 {
+        node.target(ost, if ost == 199 { "FULL" } else { "DISCONN" });
+    }
+    let mut device = node.scan(false).remove(0);
+    for _ in 0..3 {
+        let all = lines(&read(&mut *device));
+        let named = |ost: &str| {
+            let start = format!("lustre_client_target_state scratch scratch-OST{ost} ");
+            all.iter().any(|line| line.starts_with(&start))
+        };
+        assert!(
+            ["00c4", "00c5", "00c6", "0000"]
+                .map(named)
+                .iter()
+                .all(|named| *named),
+            "{all:?}"
+        );
     }
 }
 
@@ -91,6 +123,41 @@ fn with_the_key_each_target_has_5_series_more() {
     let node = Node::with_osts(20);
     let count = |with: bool| read(&mut *node.scan(with).remove(0)).iter().count();
     assert_eq!(count(true), count(false) + 21 * 5);
+}
+
+/// What checks read comes first, also of other filesystems.
+#[test]
+fn figures_of_targets_that_have_no_room_are_counted_and_the_states_are_there() {
+    let node = Node::with_osts(100);
+    let read_with = |room| {
+        let env = Env::with_sysroot(node.0.path());
+        let state = Arc::new(Mutex::new(FilesystemState::new(&env, "scratch", true)));
+        read(&mut FilesystemDevice::new(&env, "scratch", "", state, room))
+    };
+    let (bytes, all) = (1 << 20, read_with(TargetRoom::of(1)));
+    assert_eq!(all.refused(), 0);
+    let without = all.values().len() - 101 * 5;
+    let few = read_with(TargetRoom {
+        series: without + 52,
+        bytes,
+    });
+    assert_eq!((few.values().len(), few.refused()), (without + 50, 91 * 5));
+    let few = read_with(TargetRoom {
+        series: 20_000,
+        bytes: 1000,
+    });
+    assert!(
+        few.refused() > 90 * 5 && few.values().len() > without,
+        "{}",
+        few.refused()
+    );
+    for block in [&all, &few] {
+        let full = value(block, "lustre_client_targets scratch ost FULL");
+        assert_eq!(full.as_deref(), Some("100"));
+    }
+    let three = TargetRoom::of(3);
+    assert!(3 * three.series + 2000 <= crate::block::MAX_SERIES);
+    assert!(3 * three.bytes < crate::block::MAX_LABEL_BYTES);
 }
 
 /// Each file that is opened is one of the table: a `ping` or `kbytesfree` beside them changes nothing.

@@ -1,14 +1,15 @@
 //! Clients of Lustre: targets without a connection, evictions, and LNet's interfaces.
 
 use collectors::lustre::metrics::{
-    EVICTIONS, HEALTHY, LAST_EVICTION, NI_UP, SERVER_TARGETS, TARGET_STATE, TARGETS_STATE, UNREADABLE,
+    EVICTIONS, HEALTHY, LAST_EVICTION, NI_UP, SERVER_FAULTY, SERVER_TARGETS, TARGET_STATE, TARGETS_STATE,
+    UNREADABLE,
 };
 use collectors::{Block, Subject, SubjectKind};
 
 use super::host::LustreSeries;
 use super::kernel_lines::line;
 use super::sim::*;
-use crate::Mode;
+use crate::{Mode, OrderVerb};
 
 const A: &str = "10.2.0.40@o2ib";
 const B: &str = "10.2.0.41@o2ib";
@@ -32,6 +33,8 @@ fn scratch(down: &[(&'static str, &'static str, &'static str)], all: u64) -> Vec
     }
     if down.iter().any(|(_, _, server)| *server == A) {
         series.push((&SERVER_TARGETS, vec!["scratch", A], all));
+        let faulty = down.iter().filter(|(_, _, server)| *server == A).count();
+        series.push((&SERVER_FAULTY, vec!["scratch", A], u64::try_from(faulty).unwrap()));
     }
     series.push((&EVICTIONS, vec!["scratch"], 0));
     series
@@ -168,6 +171,59 @@ fn a_fault_of_every_target_of_a_server_is_the_servers() {
     assert_eq!(
         sim.incidents(),
         ["no connection to any of its targets of scratch cleared"]
+    );
+}
+
+/// The collector names 64 targets at most, and counts all.
+#[test]
+fn a_server_is_found_also_where_its_targets_are_too_many_to_be_named() {
+    for named in [0, 1, 16] {
+        let names: Vec<&'static str> = (0..named)
+            .map(|n| &*format!("scratch-OST00{n:02}").leak())
+            .collect();
+        let down: Vec<_> = names.iter().map(|name| (*name, "DISCONN", B)).collect();
+        let mut series = scratch(&down, 0);
+        series.push((&SERVER_TARGETS, vec!["scratch", B], 25));
+        series.push((&SERVER_FAULTY, vec!["scratch", B], 25));
+        let mut sim = node(series);
+        sim.pass(150);
+        let view = sim.engine.view();
+        let [incident] = view.incidents.as_slice() else {
+            panic!("{named}: {:?}", sim.incidents());
+        };
+        assert_eq!(incident.subject, format!("server {B}"));
+        let line = incident.findings[0].evidence.join("; ");
+        assert!(
+            line.contains(&format!("all 25 targets of scratch that {B} serves")),
+            "{line}"
+        );
+    }
+}
+
+/// An outage has every place of the check: what fails beside it is found as soon as there is room.
+#[test]
+fn a_target_for_which_there_was_no_room_is_found_by_the_next_reading() {
+    let names: Vec<&'static str> = (0..65).map(|n| &*format!("scratch-OST00{n:02}").leak()).collect();
+    let mut down: Vec<_> = names.iter().map(|name| (*name, "DISCONN", "")).collect();
+    let mut sim = node(scratch(&down, 0));
+    sim.pass(600);
+    let open = |sim: &Sim| {
+        let view = sim.engine.view();
+        let open = view.incidents.iter().filter(|i| i.closed.is_none());
+        open.map(|i| i.subject.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(open(&sim).len(), 64);
+    let (first, last) = (format!("server {}", names[0]), format!("server {}", names[64]));
+    assert!(!open(&sim).contains(&last));
+    let id = sim.engine.view().incidents[0].id.clone();
+    down.remove(0);
+    show(&mut sim, scratch(&down, 0));
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(15);
+    assert!(
+        !open(&sim).contains(&first) && open(&sim).contains(&last),
+        "{:?}",
+        open(&sim)
     );
 }
 
