@@ -176,14 +176,16 @@ impl Device for Probe {
     }
 }
 
-/// `stale`: the server no longer knows the filesystem, as after an expelled GPFS node or a new export.
+/// `stale`: the server no longer knows the filesystem, as after an expelled GPFS node or a new export. The name of the device stands
+/// for its mount point: evidence has no room for a long path beside its cause.
 fn error(point: &str, errno: Errno) -> Error {
+    let name = table::name(point);
     match errno {
         Errno::ESTALE => Error::State {
-            what: format!("{point}: stale file handle"),
+            what: format!("{name}: stale file handle"),
             reason: "stale",
         },
-        errno => Error::io(Path::new(point), errno.into()),
+        errno => Error::io(Path::new(&name), errno.into()),
     }
 }
 

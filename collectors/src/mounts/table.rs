@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sha2::{Digest, Sha256};
+
 use super::class::{self, Class};
 use super::lifetime::Lifetime;
 use super::probe::Key;
@@ -51,9 +53,18 @@ impl Filesystem {
 /// beside `rw` (fs/ext4/super.c).
 static READ_ONLY: [&str; 3] = ["ro", "emergency_ro", "shutdown"];
 
-/// A mount point as a name: a user may choose any bytes for it.
+/// A mount point as a name: a user may choose any bytes for it. One that is too long ends with a hash of the whole, since paths
+/// that differ only at their end are different devices.
 pub(super) fn name(point: &str) -> String {
-    printable(point.as_bytes(), MAX_NAME)
+    // Each byte has at most 4 in its printable form.
+    let whole = printable(point.as_bytes(), 4 * point.len());
+    if whole.len() <= MAX_NAME {
+        return whole;
+    }
+    let digest = Sha256::digest(point);
+    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let end = format!("...{hash}");
+    printable(point.as_bytes(), MAX_NAME - end.len()) + &end
 }
 
 /// The filesystems of interest: the root, then parallel, network and local ones; after these, mounts that end unused, and those of users;
@@ -244,6 +255,19 @@ mod tests {
             .replace(" /kubelet /var", " / /var")
             .replace("0/kubelet/pods", "0/pods");
         assert_eq!(found(&whole), found(text));
+    }
+
+    #[test]
+    fn long_paths_that_differ_at_their_end_have_different_names() {
+        for start in ["x".repeat(300), "\u{6f22}".repeat(100), "\u{1b}".repeat(70)] {
+            let [a, b] = ["a", "b"].map(|end| name(&format!("/{start}/run-{end}")));
+            assert_ne!(a, b);
+            assert!(crate::text::is_printable(&a, MAX_NAME), "{a}");
+            assert_eq!(a, name(&format!("/{start}/run-a")));
+            assert!(a.contains("..."), "{a}");
+        }
+        let fits = format!("/{}", "x".repeat(MAX_NAME - 1));
+        assert_eq!(name(&fits), fits);
     }
 
     #[test]

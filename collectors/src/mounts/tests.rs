@@ -367,6 +367,31 @@ fn filesystems_that_hang_and_are_gone_take_no_place_and_at_most_32_threads() {
     }
 }
 
+#[test]
+fn of_two_mounts_with_long_paths_both_are_probed_and_named_in_their_errors() {
+    let folder = format!("/{}", "seg/".repeat(80));
+    let points = ["run-a", "run-b"].map(|end| format!("{folder}{end}"));
+    let lines = (10..).zip(&points);
+    let lines = lines.map(|(n, point)| format!("{n} 1 0:{n} / {point} rw - nfs4 nas:/m{n} rw\n"));
+    let mut node = Node::new(&lines.collect::<String>());
+    node.write(&format!("/statfs{}/figures", points[1]), "ESTALE");
+    let mut devices = node.scan();
+    let names: Vec<String> = devices.iter().map(|d| d.subject().name.clone()).collect();
+    assert!(names.len() == 3 && names[1] != names[2], "{names:?}");
+    let list = read(&mut devices[0]).unwrap();
+    for name in &names[1..] {
+        assert_eq!(value(&list, &READ_ONLY, &[name]), Some(Value::U64(0)));
+    }
+    // The daemon takes the name of the device off the text.
+    let stale = devices
+        .iter_mut()
+        .find_map(|d| read(d).err().filter(|e| e.reason() == "stale"));
+    assert_eq!(
+        stale.unwrap().to_string(),
+        format!("{}: stale file handle", names[2])
+    );
+}
+
 /// The daemon closes the link to a worker whose device has a name that could steer a terminal, or that has no end.
 #[test]
 fn a_mount_point_of_any_bytes_has_a_name_that_the_daemon_takes() {
