@@ -35,6 +35,8 @@ pub enum Kind {
     Pause,
     /// An operator allowed acts on the node again.
     Resume,
+    /// A driver is released to an operator.
+    Release,
     /// An order was refused.
     RefusedOrder,
 }
@@ -55,7 +57,8 @@ impl Kind {
             | Self::Ack
             | Self::Clear
             | Self::Pause
-            | Self::Resume => true,
+            | Self::Resume
+            | Self::Release => true,
         }
     }
 
@@ -90,7 +93,7 @@ pub struct Entry {
     pub check: Option<String>,
     /// The subject of the incident.
     pub subject: Option<String>,
-    /// The detail of that finding, or the length of a pause.
+    /// The detail of that finding, the length of a pause, or what is released for how long.
     pub detail: Option<String>,
     /// The evidence of that finding.
     pub evidence: Vec<String>,

@@ -231,7 +231,7 @@ mod tests {
         let mut takes = |id, kind| notices.take(&of(id, kind));
         assert!(takes("aaaaaaaa", Kind::Held) && !takes("aaaaaaaa", Kind::Held));
         assert!(takes("bbbbbbbb", Kind::Held) && !takes("aaaaaaaa", Kind::Held));
-        for kind in [Kind::Written, Kind::Refused, Kind::Ack] {
+        for kind in [Kind::Written, Kind::Refused, Kind::Ack, Kind::Release] {
             assert!(takes("aaaaaaaa", kind) && takes("aaaaaaaa", kind), "{kind:?}");
         }
         for kind in [Kind::Wanted, Kind::Withdrawn, Kind::RefusedOrder] {

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use collectors::DOMAINS;
+use health::Now;
+use health::audit::{Entry, Kind};
 use tokio::sync::oneshot;
 
 use crate::http::Release;
@@ -13,6 +16,8 @@ use model::snapshot::Lease;
 struct HeldDriver {
     number: u64,
     by: String,
+    user: String,
+    uid: u32,
     limit: Duration,
     /// `None` once answered.
     reply: Option<oneshot::Sender<Result<(), String>>>,
@@ -29,6 +34,8 @@ impl Releases {
             number,
             domain,
             by,
+            user,
+            uid,
             limit,
             reply,
         } = release;
@@ -45,6 +52,8 @@ impl Releases {
         let held = HeldDriver {
             number,
             by,
+            user,
+            uid,
             limit,
             reply: Some(reply),
         };
@@ -57,15 +66,23 @@ impl Releases {
         self.0.contains_key(&domain)
     }
 
-    /// The parent reports that no worker of a domain is left: from `now` on the client may work on its driver.
-    /// `None`: no client waits for it any more.
-    pub fn is_free(&mut self, domain: u16, number: u64, now: Duration) -> Option<Lease> {
+    /// The parent reports that no worker of a domain is left: from `now` on the client may work on its driver. With the entry of the
+    /// audit trail. `None`: no client waits for it any more.
+    pub fn is_free(&mut self, domain: u16, number: u64, now: Now) -> Option<(Lease, Entry)> {
         let held = self.0.get_mut(&domain).filter(|h| h.number == number)?;
         sys::ignore(held.reply.take()?.send(Ok(())));
-        Some(Lease {
+        let name = DOMAINS.get(usize::from(domain)).map_or("", |domain| domain.name);
+        let entry = Entry {
+            detail: Some(format!("{name}, at most {} s", held.limit.as_secs())),
+            by: Some(held.user.clone()),
+            uid: Some(held.uid),
+            ..Entry::new(Kind::Release, now.wall)
+        };
+        let lease = Lease {
             by: held.by.clone(),
-            until: Some(now.saturating_add(held.limit)),
-        })
+            until: Some(now.boottime.saturating_add(held.limit)),
+        };
+        Some((lease, entry))
     }
 
     /// A release is over. `None`: it did not exist, or had been refused.
@@ -89,6 +106,8 @@ mod tests {
             number,
             domain: 3,
             by,
+            user: "person".to_owned(),
+            uid: 1000,
             limit: Duration::from_secs(60),
             reply,
         };
@@ -112,10 +131,21 @@ mod tests {
         );
         // The end of a refused release ends nothing.
         assert_eq!(releases.end(2), None);
-        let now = Duration::from_secs(5);
+        let now = Now {
+            boottime: Duration::from_secs(5),
+            wall: 9,
+        };
         assert_eq!(releases.is_free(3, 7, now), None);
         assert!(answer.try_recv().is_err(), "the answer to an earlier order");
-        assert_eq!(releases.is_free(3, 1, now), Some(lease(Some(65))));
+        let (granted, entry) = releases.is_free(3, 1, now).unwrap();
+        assert_eq!(granted, lease(Some(65)));
+        let name = DOMAINS[3].name;
+        assert_eq!(
+            (entry.kind, entry.at, entry.uid, entry.by.as_deref()),
+            (Kind::Release, 9, Some(1000), Some("person"))
+        );
+        assert_eq!(entry.detail, Some(format!("{name}, at most 60 s")));
+        assert_eq!(releases.is_free(3, 1, now), None, "one line for a release");
         assert_eq!(answer.try_recv().unwrap(), Ok(()));
         assert!(releases.is_held(3));
         assert_eq!(releases.end(1), Some(3));

@@ -40,6 +40,10 @@ pub struct Release {
     pub domain: u16,
     /// The client.
     pub by: String,
+    /// Its user, by name or uid.
+    pub user: String,
+    /// The uid of its user.
+    pub uid: u32,
     /// Time limit, from when the driver is free.
     pub limit: Duration,
     /// Receives `Ok` once no process of ours has the driver open, or why that fails.

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use collectors::sys::boot;
 use health::Input;
 use sys::packet::Received;
 
@@ -126,7 +125,8 @@ impl Daemon {
                 }
             }
             ToDaemon::Held(domain, number) => {
-                if let Some(lease) = self.releases.is_free(domain, number, boot::boottime()) {
+                if let Some((lease, entry)) = self.releases.is_free(domain, number, now()) {
+                    self.audit(entry);
                     self.fleet.lease(domain, Some(lease));
                     self.changed = true;
                 }

@@ -94,6 +94,8 @@ pub(super) async fn release<C: Core>(
         number: lease.number,
         domain: position,
         by,
+        user: name,
+        uid,
         limit: Duration::from_secs(seconds),
         reply,
     });
