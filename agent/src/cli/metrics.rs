@@ -29,7 +29,7 @@ pub(super) struct MetricsArgs {
     /// Read /sys and /proc below this directory.
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
-    /// Configuration file, with `conf.d/*.toml` beside it; applies the settings of collectors.
+    /// Configuration file, with `conf.d/*.toml` beside it; applies the settings of collectors and `[metrics]`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Set one key to a TOML value, for example `--set rdma.sysfs_only=true`; repeatable.
@@ -46,7 +46,7 @@ pub(super) struct MetricsArgs {
         conflicts_with = "only"
     )]
     exclude: Vec<String>,
-    /// Tiers to print. Default: core; with --page: all tiers.
+    /// Tiers to print. Default: `metrics.tier`; with --page: all tiers.
     #[arg(long, value_parser = ["core", "detail", "debug"])]
     tier: Option<String>,
     /// Text format: Prometheus 0.0.4 or OpenMetrics 1.0.
@@ -138,10 +138,7 @@ impl Plan {
                 "openmetrics" if page.is_none() => Format::OpenMetrics,
                 _ => Format::Text,
             },
-            defaults: Arc::new(Defaults {
-                labels: config.metrics.labels,
-                ..Defaults::default()
-            }),
+            defaults: Arc::new(config.metrics),
         })
     }
 

@@ -91,15 +91,32 @@ fn late_devices_are_waited_for_and_stuck_ones_reported() {
     assert_eq!(broken[0].0["subject"], "broken");
 }
 
+#[derive(clap::Parser)]
+struct Command {
+    #[command(flatten)]
+    args: MetricsArgs,
+}
+
+#[test]
+fn the_selection_of_the_configuration_applies() {
+    use clap::Parser;
+
+    let sets = [
+        "metrics.tier=\"debug\"",
+        "metrics.exclude=[\"host_boot_time_seconds\"]",
+        "metrics.include=[\"nvme_available_spare_threshold_ratio\"]",
+    ];
+    let args = sets.iter().flat_map(|set| ["--set", set]);
+    let command = Command::parse_from(["metrics"].into_iter().chain(args));
+    let plan = Plan::of(&command.args).unwrap();
+    assert_eq!((plan.defaults.tier, plan.selection.tier), (Tier::Debug, None));
+    assert_eq!(plan.defaults.exclude, ["host_boot_time_seconds"]);
+    assert_eq!(plan.defaults.include, ["nvme_available_spare_threshold_ratio"]);
+}
+
 #[test]
 fn the_help_names_every_page() {
     use clap::CommandFactory;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        _args: MetricsArgs,
-    }
 
     let help = Command::command().render_long_help().to_string();
     let pages = Encoder::pages(&Snapshot::empty(boot::boottime()));
