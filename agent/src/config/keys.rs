@@ -249,7 +249,7 @@ collectors::keys! {
     EXPECT_CPUS = "health.expect.cpus": Kind::Integer { what: "a number of CPUs", from: 1, to: 8192 }, example "224", since "0.1.0",
         "Logical CPUs that must be online.";
     EXPECT_MOUNTS = "health.expect.mounts": Kind::List { what: "an array of mount points", of: &Kind::Text {
-            what: "an absolute path without a final slash, not below /dev, /proc, /run, /snap, /sys or a folder of containers",
+            what: "an absolute path without `.`, `..` and a final slash, not below /dev, /proc, /run, /snap, /sys or a folder of containers",
             fits: mounts::is_listed,
         }, empty: true }, default "[]", example "[\"/gpfs\", \"/home\"]", since "0.1.0",
         "Mount points that must have a filesystem. Only the mount table is read, so a hung filesystem counts as mounted.";

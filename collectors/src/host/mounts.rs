@@ -14,13 +14,14 @@ const MOST: usize = 256;
 /// Folders with mounts of the kernel and of sessions, which come and go.
 const LEFT_OUT: [&str; 6] = ["/dev", "/proc", "/run", "/snap", "/sys", "/var/run"];
 
-/// Whether a path can be in the list: absolute, without an empty part, and outside of [`LEFT_OUT`] and of the folders of containers.
+/// Whether a path can be in the list: absolute, without an empty part, `.` or `..`, and outside of [`LEFT_OUT`] and of the folders of containers.
 pub fn is_listed(path: &str) -> bool {
     let whole = path == "/" || (!path.ends_with('/') && !path.contains("//"));
+    let is_plain = !path.split('/').any(|part| matches!(part, "." | ".."));
     let is_left_out = LEFT_OUT
         .into_iter()
         .any(|folder| mountinfo::is_within(path, folder));
-    path.starts_with('/') && whole && !is_left_out && !mountinfo::is_of_containers(path)
+    path.starts_with('/') && whole && is_plain && !is_left_out && !mountinfo::is_of_containers(path)
 }
 
 /// The filesystems of this worker's mount namespace. nodewarden.service's own gets every mount of the host.

@@ -206,6 +206,21 @@ fn a_profile_of_rdma_is_checked_key_by_key() {
     assert_eq!((rdma.mtu, rdma.firmware.len(), rdma.trust), (Some(9000), 2, None));
 }
 
+/// The kernel shows no mount point in such a form, so that it would be missing on each node.
+#[test]
+fn a_mount_point_that_no_mount_table_shows_is_a_fault() {
+    for point in ["/a/../b", "/a/.", "/..", "/a//b", "/a/", "/proc/x", "a"] {
+        let files = Files::new(&[("n.toml", &format!("health.expect.mounts = [\"{point}\"]\n"))]);
+        let problems = files.problems(&[]);
+        assert!(
+            problems[0].contains("expected an absolute path without"),
+            "{problems:?}"
+        );
+    }
+    let good = "health.expect.mounts = [\"/\", \"/a/.b\", \"/a/..c\", \"/my data\"]\n";
+    assert!(Files::new(&[("n.toml", good)]).load(&[]).is_ok());
+}
+
 #[test]
 fn an_address_twice_is_a_fault_however_it_is_written() {
     let lists = "gpu_addresses = [\"1b:00.0\", \"3b:00.0\", \"0000:1B:00.0\"]\n\
