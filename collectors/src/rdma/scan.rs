@@ -254,7 +254,7 @@ impl Devices for RdmaDevices {
         let listing = self.list()?;
         let mut found: Vec<Box<dyn Device>> = Vec::new();
         let (mut folders, mut names) = (BTreeSet::new(), Vec::new());
-        let mut is_whole = true;
+        let (mut places, mut is_whole) = (Vec::new(), true);
         for listed in &listing.0 {
             // Two names for one device would count everything twice.
             if !folders.insert(resolved(&self.choice.folder(&listed.device.name))) {
@@ -264,15 +264,18 @@ impl Devices for RdmaDevices {
                 );
                 continue;
             }
-            for place in self.places(listed)? {
-                let number = place.port.parse().ok();
-                let Some(made) = (self.make)(place, &self.idle, found.is_empty()) else {
-                    continue;
-                };
-                is_whole &= made.is_whole;
-                names.extend(number.map(|n| (listed.device.name.clone(), n)));
-                found.push(made.device);
-            }
+            places.extend(self.places(listed)?);
+        }
+        // At the limit of series, virtual functions must not take the place of the node's own ports.
+        places.sort_by_key(|place| place.function.is_virtual);
+        for place in places {
+            let name = place.port.parse().ok().map(|n| (place.device.clone(), n));
+            let Some(made) = (self.make)(place, &self.idle, found.is_empty()) else {
+                continue;
+            };
+            is_whole &= made.is_whole;
+            names.extend(name);
+            found.push(made.device);
         }
         self.hub.list(began, &names);
         // A folder that could not be listed is looked for again.

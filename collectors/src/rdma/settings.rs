@@ -64,7 +64,7 @@ crate::keys! {
         }, empty: true }, default "[]", example "[\"0000:c1:00.*\"]", since "0.1.0",
         "PCI addresses whose devices are never read.";
     VIRTUAL_FUNCTIONS = "rdma.virtual_functions": Kind::Boolean, default "false", since "0.1.0",
-        "Also read virtual functions and subfunctions whose physical function is on this node.";
+        "Also read virtual functions and subfunctions whose physical function is on this node: after its own ports, until the 20,000 series of the collector are taken, by some 170 ports with all counters.";
     NCCL_GID_INDEX = "rdma.nccl_gid_index": Kind::Integer { what: "an index of the GID table", from: 0, to: 255 },
         example "3", since "0.1.0",
         "NCCL_IB_GID_INDEX as the cluster's jobs set it. Not set: NCCL selects an entry.";

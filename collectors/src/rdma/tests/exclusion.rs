@@ -122,6 +122,29 @@ fn an_interface_that_is_renamed_changes_the_list_where_interfaces_decide() {
     assert_eq!(devices.scan().unwrap().len(), 8);
 }
 
+/// At the limit of series, the first ones have theirs.
+#[test]
+fn physical_ports_come_before_virtual_ones() {
+    let all = ["mlx5_0", "mlx5_1", "mlx5_10", "mlx5_2", "mlx5_3"];
+    let node = Node::with(&all);
+    for device in ["mlx5_1", "mlx5_10"] {
+        node.link(
+            &format!("infiniband/{device}/device"),
+            format!("../../../devices/pci0000:3a/{device}"),
+        );
+        node.write(&format!("../devices/pci0000:3a/{device}/vendor"), "0x15b3\n");
+        node.link(
+            &format!("../devices/pci0000:3a/{device}/physfn"),
+            "../../pci0000:3a/0000:3b:00.0",
+        );
+    }
+    let ports = node.ports("virtual_functions = true");
+    assert_eq!(
+        names(&ports),
+        ["mlx5_0/1", "mlx5_2/1", "mlx5_3/1", "mlx5_1/1", "mlx5_10/1"]
+    );
+}
+
 #[test]
 fn virtual_functions_are_left_out_unless_asked_for() {
     let node = Node::of("sriov");
