@@ -1,6 +1,6 @@
 //! The list of controllers as a device of its own: files of sysfs that send no command to a drive.
 
-use super::metrics::{INFO, STATE};
+use super::metrics::{INFO, OMITTED, STATE};
 use super::{controller, label};
 use crate::{Block, Device, Env, Error, Subject};
 
@@ -19,13 +19,16 @@ const STATES: [&str; 7] = [
 pub(super) struct List {
     env: Env,
     subject: Subject,
+    /// Local drives above the limit.
+    omitted: usize,
 }
 
 impl List {
-    pub(super) fn new(env: &Env) -> Self {
+    pub(super) fn new(env: &Env, omitted: usize) -> Self {
         Self {
             env: env.clone(),
             subject: Subject::node(),
+            omitted,
         }
     }
 }
@@ -36,6 +39,7 @@ impl Device for List {
     }
 
     fn read(&mut self, out: &mut Block) -> Result<(), Error> {
+        out.u64(&OMITTED, &[], self.omitted as u64);
         for found in controller::all(&self.env)? {
             let folder = found.folder(&self.env);
             let [device, pci] = found.labels();

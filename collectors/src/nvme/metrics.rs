@@ -26,9 +26,21 @@ macro_rules! metrics {
             };
         )*
         /// Every metric of this collector.
-        pub static METRICS: &[&Metric] = &[$(&$name,)*];
+        pub static METRICS: &[&Metric] = &[$(&$name,)* &OMITTED];
     };
 }
+
+/// Drives above the limit.
+pub static OMITTED: Metric = Metric {
+    name: "nvme_drives_omitted",
+    kind: Kind::Gauge,
+    unit: Unit::None,
+    labels: &[],
+    help: "Local NVMe drives whose SMART logs are not read, because the node has more than 128.",
+    tier: Tier::Core,
+    source: "/sys/class/nvme",
+    aliases: &[],
+};
 
 metrics! {
     INFO "nvme_info" Info None Core ["model" "firmware" "serial" "transport"] IDENTITY

@@ -34,7 +34,7 @@ pub static SPEC: Spec = Spec {
 };
 
 /// Maximum number of drives whose logs are read.
-const MOST: usize = 64;
+const MOST: usize = 128;
 
 crate::keys! {
     KEYS;
@@ -78,10 +78,11 @@ struct Controllers {
 impl Devices for Controllers {
     fn scan(&mut self) -> Result<Vec<Box<dyn Device>>, Error> {
         self.known = controller::all(&self.env)?;
-        let mut devices: Vec<Box<dyn Device>> = vec![Box::new(List::new(&self.env))];
         let mut logs = BTreeMap::new();
         let local = self.known.iter().filter_map(|c| Some((c, c.pci.as_ref()?)));
-        let drives = local.clone().count().min(MOST);
+        let all = local.clone().count();
+        let (drives, omitted) = (all.min(MOST), all.saturating_sub(MOST));
+        let mut devices: Vec<Box<dyn Device>> = vec![Box::new(List::new(&self.env, omitted))];
         for (place, (controller, pci)) in local.enumerate() {
             if place == MOST {
                 tracing::warn!(

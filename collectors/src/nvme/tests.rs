@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::metrics::{CRITICAL_WARNING, INFO, STATE, TEMPERATURE};
+use super::metrics::{CRITICAL_WARNING, INFO, OMITTED, STATE, TEMPERATURE};
 use super::*;
 use crate::{Block, Subject, Value};
 
@@ -126,6 +126,20 @@ fn a_drive_is_asked_once_in_5_min_also_after_a_new_list() {
     let mut devices = source.devices.scan().unwrap();
     let again = read(&mut devices[1]).unwrap();
     assert_eq!(value(&again, &TEMPERATURE)[0].1, Value::F64(39.0));
+}
+
+#[test]
+fn of_more_drives_than_the_limit_the_rest_is_counted() {
+    for (drives, omitted) in [(128, 0), (130, 2)] {
+        let node = Node::new(Env::recorded);
+        for n in 0..drives {
+            node.controller(&format!("nvme{n}"), "pcie", &format!("0000:{n:02x}:00.0"));
+        }
+        let mut devices = node.open("").unwrap().devices.scan().unwrap();
+        assert_eq!(devices.len(), 1 + 128);
+        let list = read(&mut devices[0]).unwrap();
+        assert_eq!(value(&list, &OMITTED), [(Vec::new(), Value::U64(omitted))]);
+    }
 }
 
 #[test]
