@@ -78,8 +78,8 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
         );
     }
     if status.config_error {
-        let text =
-            "the last reload failed, the previous configuration is in force; see `nodewarden config check`";
+        let text = "the last reload failed, the previous configuration is in force; see `nodewarden config check`, with \
+                    the --config and --set of the daemon";
         line("configuration", Paint::Bad, text.to_owned());
     }
     if status.restart_needed {

@@ -57,7 +57,7 @@ pub(in crate::http) fn render(report: &StatusReport, still: bool) -> String {
             @if report.config_error {
                 p class="card dunno" {
                     b { "The configuration was rejected." } " The last good one is in force. See "
-                    code { "nodewarden config check" } "."
+                    code { "nodewarden config check" } ", with the --config and --set of the daemon."
                 }
             }
             h2 { "Open incidents: " (report.incidents.len()) }
