@@ -209,6 +209,7 @@ mod tests {
                 drained: Some(true),
                 boot_timed_out: false,
                 reboots: false,
+                reboot_requested: false,
                 reason_notes_reboot: false,
                 reason: None,
                 author: Author::None,

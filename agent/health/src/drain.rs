@@ -181,6 +181,8 @@ pub(super) struct Drain {
     /// It was not seen in place since: a crash of the controller can lose what it has not saved.
     pub unsaved: bool,
     reboot: Reboot,
+    /// When the drain was last seen, a reboot was requested, by whomever: its cancellation ends the drain.
+    reboot_requested: bool,
     /// What it waits for, while it is held.
     pub held: Option<HeldBy>,
     /// The node was in maintenance at the last try.
@@ -233,6 +235,7 @@ impl Drain {
 
     /// The node has booted since the record was stored.
     pub(super) fn booted(&mut self) {
+        self.dirty |= std::mem::take(&mut self.reboot_requested);
         if self.reboot == Reboot::Requested {
             self.reboot = Reboot::Booted;
             self.dirty = true;
@@ -404,6 +407,7 @@ impl Drain {
         self.lift_at = None;
         self.unsaved = false;
         self.reboot = Reboot::None;
+        self.reboot_requested = false;
         self.unverified = false;
         self.timing.awaiting = None;
         self.timing.blocked = false;

@@ -79,6 +79,8 @@ pub struct NodeState {
     pub boot_timed_out: bool,
     /// Whether a reboot is requested or under way.
     pub reboots: bool,
+    /// Whether a reboot is requested and not under way: it can still be cancelled.
+    pub reboot_requested: bool,
     /// Whether the scheduler noted a reboot in the reason, with its own time and user.
     pub reason_notes_reboot: bool,
     /// The reason.

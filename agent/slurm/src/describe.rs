@@ -15,6 +15,7 @@ pub fn describe(node: &Node) -> NodeState {
         drained: (drained || is_known).then_some(drained),
         boot_timed_out: node.base == Base::Down && node.reason.as_ref().is_some_and(|r| ends_boot(&r.text)),
         reboots: node.has(Flag::RebootRequested) || node.has(Flag::RebootIssued),
+        reboot_requested: node.has(Flag::RebootRequested) && !node.has(Flag::RebootIssued),
         reason_notes_reboot: node.reason.as_ref().is_some_and(|r| notes_reboot(&r.text)),
         reason: node.reason.clone(),
         author: author(node),

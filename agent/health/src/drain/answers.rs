@@ -1,7 +1,7 @@
 //! The effect of answers from Slurm on the own drain.
 
 use super::super::Now;
-use super::change::{DROPPED, LOST, RESUMED};
+use super::change::{CANCELLED, DROPPED, LOST, RESUMED};
 use super::{Drain, Happened, Reboot, State};
 use model::scheduler::mirror::MirrorSeen;
 use model::scheduler::{
@@ -215,6 +215,7 @@ impl Drain {
             self.reboot = Reboot::None;
             self.dirty = true;
         }
+        self.saw_request(node);
         self.timing.shown = self.timing.asked;
         let is_saved = self.written.is_none_or(|at| now.wall.abs_diff(at) >= SAVED);
         if self.unsaved && is_saved {
@@ -280,6 +281,10 @@ impl Drain {
             Some(Happened::Lost)
         } else if self.reboot == Reboot::Booted {
             self.forget(State::Wanted, RESUMED, now);
+            Some(Happened::Lost)
+        } else if self.reboot_requested && !node.reboots && !self.taken {
+            // A person's RESUME looks the same. UNDRAIN leaves the request.
+            self.forget(State::Wanted, CANCELLED, now);
             Some(Happened::Lost)
         } else if open {
             self.forget(State::Overridden, "an operator lifted nodewarden's drain", now);
@@ -350,12 +355,19 @@ impl Drain {
         } else {
             Reboot::None
         };
+        self.saw_request(node);
         self.timing.blocked = false;
         self.timing.shown = self.timing.asked;
         self.timing.succeeded();
         self.tried.clear();
         let why = self.reason.clone().unwrap_or_default();
         self.to(State::Drained, why, now);
+    }
+
+    /// The own drain stands: whether a reboot is requested beside it.
+    fn saw_request(&mut self, node: &NodeState) {
+        self.dirty |= self.reboot_requested != node.reboot_requested;
+        self.reboot_requested = node.reboot_requested;
     }
 
     /// A drain with an own reason, other than the one in progress. Without a record it is own, but never lifted

@@ -10,6 +10,8 @@ pub(super) const LOST: &str = "slurmctld lost the drain when it restarted";
 pub(super) const DROPPED: &str = "slurmctld dropped the drain of a node that did not boot in time";
 /// The text of a drain that slurmctld ended because the requested reboot had `nextstate=RESUME`.
 pub(super) const RESUMED: &str = "slurmctld ended the drain with a reboot that was requested before it";
+/// The text of a drain that slurmctld ended with `scontrol cancel_reboot`.
+pub(super) const CANCELLED: &str = "slurmctld ended the drain with a reboot that was cancelled";
 /// The text of each attempt to lift the drain.
 pub(super) const ENDED: &str = "all incidents behind it are cleared";
 
@@ -44,7 +46,9 @@ impl Change {
             (_, S::Lifting) => (Kind::Wanted, undrain),
             (S::Drained, S::Drained) => return None,
             (S::Drained, S::None) => (Kind::Lifted, None),
-            (S::Drained | S::Foreign, S::Wanted) if [LOST, DROPPED, RESUMED].contains(&self.why.as_str()) => {
+            (S::Drained | S::Foreign, S::Wanted)
+                if [LOST, DROPPED, RESUMED, CANCELLED].contains(&self.why.as_str()) =>
+            {
                 (Kind::Lost, None)
             }
             // An abandoned undrain took effect.

@@ -186,15 +186,74 @@ fn a_lift_before_the_requested_reboot_or_after_it_was_cancelled_is_an_operators(
         sim.xid(54);
         sim.pass(600);
         if is_cancelled {
-            sim.slurm.flags.remove(&Flag::RebootRequested);
+            sim.slurm.admin_cancels_reboot(true);
             sim.pass(600);
             sim.reboot();
             sim.pass(60);
         }
-        sim.slurm.admin_resumes();
+        sim.slurm.admin_undrains();
         sim.pass(600);
         assert_eq!(sim.drain_state(), "overridden", "{is_cancelled}");
     }
+}
+
+#[test]
+fn a_drain_that_slurmctld_ends_with_a_cancelled_reboot_is_no_lift() {
+    for is_before in [true, false] {
+        for code in [54, 119] {
+            let mut sim = Sim::new(Mode::Drain);
+            if is_before {
+                sim.slurm.flags.insert(Flag::RebootRequested);
+            }
+            sim.xid(code);
+            sim.slurm.flags.insert(Flag::RebootRequested);
+            sim.pass(600);
+            sim.restart();
+            sim.slurm.admin_cancels_reboot(false);
+            assert!(!sim.slurm.is_drained());
+            sim.pass(600);
+            assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (2, 0), "{code}");
+            assert!(!sim.reason().contains("after-lift"), "{code}");
+            assert_eq!(health(&sim), Health::Unhealthy, "{code}");
+            assert!(sim.trail().contains(&"Lost".to_owned()), "{:?}", sim.trail());
+            // A person's lift after it counts as ever.
+            sim.slurm.admin_resumes();
+            sim.pass(600);
+            assert_eq!(sim.engine.view().overrides, 1, "{code}");
+        }
+    }
+}
+
+/// It clears the request like a cancellation.
+#[test]
+fn a_persons_resume_of_a_node_with_a_requested_reboot_is_followed_by_one_more_drain() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(54);
+    sim.slurm.flags.insert(Flag::RebootRequested);
+    sim.pass(600);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!(sim.slurm.drains, 2);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "overridden"));
+}
+
+#[test]
+fn the_end_of_a_requested_reboot_in_another_boot_is_no_cancellation() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(54);
+    sim.slurm.flags.insert(Flag::RebootRequested);
+    sim.pass(600);
+    sim.slurm.flags.remove(&Flag::RebootRequested);
+    sim.slurm.flags.insert(Flag::RebootIssued);
+    sim.reboot();
+    sim.pass(10);
+    // `nextstate=RESUME`, by who had seen the drain.
+    sim.slurm.flags.remove(&Flag::RebootIssued);
+    sim.slurm.admin_resumes();
+    sim.pass(1200);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (1, "overridden"));
 }
 
 #[test]

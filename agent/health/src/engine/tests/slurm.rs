@@ -102,9 +102,24 @@ impl Slurm {
         self.reason_at += 1;
     }
 
+    /// `State=RESUME`.
     pub(super) fn admin_resumes(&mut self) {
+        self.admin_undrains();
+        self.flags.remove(&Flag::RebootRequested);
+    }
+
+    /// `State=UNDRAIN`: a requested reboot stays.
+    pub(super) fn admin_undrains(&mut self) {
         self.flags.remove(&Flag::Drain);
         // 24.11 keeps printing the old reason.
+    }
+
+    /// `scontrol cancel_reboot`: any drain ends with the request (22.05.8, 24.11.5), except where it has `nextstate=RESUME`.
+    pub(super) fn admin_cancels_reboot(&mut self, resumes: bool) {
+        if self.flags.remove(&Flag::RebootRequested) && !resumes {
+            self.flags.remove(&Flag::Drain);
+            self.reason = None;
+        }
     }
 
     pub(super) fn node(&self) -> NodeState {
