@@ -507,6 +507,7 @@ impl Engine {
                     self.policy.site.settings.scheduler.hold,
                     self.now,
                 )
+                .or_else(|| self.out.cannot_store())
             }),
             seed: self.seed,
             wait: self.log.unfinished(self.now.boottime).is_some(),

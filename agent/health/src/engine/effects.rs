@@ -73,6 +73,12 @@ impl Pending {
         }
     }
 
+    /// Why nothing is lifted automatically: the next start would find an open incident, and take the lift for an operator's.
+    pub(super) fn cannot_store(&self) -> Option<String> {
+        let why = "repaired, but the record cannot be stored: lifted when it can, or by an operator";
+        (self.failures > 0).then(|| why.to_owned())
+    }
+
     pub(super) fn deadline(&self) -> Option<Duration> {
         let publish = self
             .published

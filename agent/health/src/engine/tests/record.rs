@@ -8,7 +8,7 @@ use collectors::{BootId, EventBody};
 use super::sim::*;
 use crate::engine::{Engine, RestoreError};
 use crate::record::seal;
-use crate::{Effect, Input, Mode};
+use crate::{Effect, Input, Mode, OrderVerb};
 
 #[test]
 fn the_record_of_an_event_holds_the_cursor_and_the_event_is_known_from_then_on() {
@@ -123,6 +123,46 @@ fn a_record_that_was_not_stored_is_stored_later() {
     sim.pass(60);
     assert_eq!(sim.engine.cursors()["kernel_log"].seq, 1);
     assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 2));
+}
+
+/// The next start would find the incident open and the drain gone.
+#[test]
+fn nothing_is_lifted_automatically_while_the_record_cannot_be_stored() {
+    for restarts in [false, true] {
+        let mut sim = Sim::holding();
+        sim.xid(119);
+        sim.pass(15);
+        sim.disk_works = false;
+        sim.verdict_154(Recovery::None);
+        sim.pass(3600);
+        let drain = sim.engine.view().drain;
+        assert!(sim.slurm.is_drained());
+        assert!(drain.why.contains("the record cannot be stored"), "{drain:?}");
+        sim.disk_works = true;
+        if restarts {
+            sim.restart();
+            sim.verdict_154(Recovery::None);
+        }
+        sim.pass(3600);
+        assert!(!sim.slurm.is_drained(), "{restarts}");
+        sim.restart();
+        sim.pass(600);
+        assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (1, 0));
+        assert_eq!(sim.incidents(), ["xid119 cleared"]);
+    }
+}
+
+#[test]
+fn an_operator_lifts_a_drain_while_the_record_cannot_be_stored() {
+    let mut sim = Sim::holding();
+    sim.xid(119);
+    sim.pass(15);
+    sim.disk_works = false;
+    sim.verdict_154(Recovery::None);
+    sim.pass(3600);
+    let id = sim.engine.view().drain.incident.unwrap();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    assert!(!sim.slurm.is_drained());
 }
 
 #[test]
