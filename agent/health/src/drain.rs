@@ -164,7 +164,7 @@ pub(super) struct Drain {
     pub since: Option<i64>,
     /// No record of the intent is proven to be on disk: never lifted automatically.
     pub unrecorded: bool,
-    /// An operator replaced the own reason: the drain is theirs.
+    /// Another author's reason took the place of the own one: the drain is theirs.
     pub taken: bool,
     /// An operator cleared the incidents behind it.
     pub ordered: bool,

@@ -32,6 +32,8 @@ pub enum Author {
     Scheduler,
     /// The scheduler's daemon on the node, for a fault that it found: a drain of its own, also where it replaced our reason.
     NodeDaemon,
+    /// The scheduler: a drain of its own, which it sets only on a node that is not drained.
+    SchedulerDrain,
     /// A person, or another program.
     Foreign,
 }
@@ -116,7 +118,11 @@ impl NodeState {
     pub fn incident(&self) -> Option<&IncidentId> {
         match &self.author {
             Author::Ours(id) => Some(id),
-            Author::None | Author::Scheduler | Author::NodeDaemon | Author::Foreign => None,
+            Author::None
+            | Author::Scheduler
+            | Author::NodeDaemon
+            | Author::SchedulerDrain
+            | Author::Foreign => None,
         }
     }
 

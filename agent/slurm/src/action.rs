@@ -82,7 +82,10 @@ pub fn outcome(action: &Action, after: &Node, refused: Option<String>) -> Outcom
             (drained && ours, drained && !ours && shown.author != Author::None)
         }
         Action::Undrain { .. } => {
-            let is_foreign = matches!(shown.author, Author::Foreign | Author::NodeDaemon);
+            let is_foreign = matches!(
+                shown.author,
+                Author::Foreign | Author::NodeDaemon | Author::SchedulerDrain
+            );
             (!drained, drained && is_foreign)
         }
         Action::Mirror { incident, note } => {

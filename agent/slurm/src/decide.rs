@@ -52,7 +52,9 @@ pub fn drain_in_maintenance(state: &Node) -> Permission {
         Author::Ours(_) => Permission::Allowed,
         // A drain without a reason is not ours: with our reason we would lift it later.
         Author::None if !state.has(Flag::Drain) => Permission::Allowed,
-        Author::None | Author::Scheduler | Author::NodeDaemon | Author::Foreign => Permission::Foreign,
+        Author::None | Author::Scheduler | Author::NodeDaemon | Author::SchedulerDrain | Author::Foreign => {
+            Permission::Foreign
+        }
     }
 }
 
@@ -70,7 +72,9 @@ pub fn undrain(state: &Node) -> Permission {
     }
     match author(state) {
         Author::Ours(_) | Author::Scheduler => {}
-        Author::Foreign | Author::NodeDaemon | Author::None => return Permission::Foreign,
+        Author::Foreign | Author::NodeDaemon | Author::SchedulerDrain | Author::None => {
+            return Permission::Foreign;
+        }
     }
     if let Some(withheld) = withheld(state, &[]) {
         return withheld;

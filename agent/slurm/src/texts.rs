@@ -93,6 +93,15 @@ const OF_SLURMD: &[&str] = &[
     "switch_g_job_postfini failed",
 ];
 
+/// Reasons with which slurmctld drains a node that is not drained (22.05.8, 24.11.5): in place of ours, each shows that ours was lifted.
+const OF_SLURMCTLD: &[&str] = &[
+    "Prolog error",
+    "Epilog error",
+    "Job env setup error",
+    "batch job complete failure",
+    "Duplicate jobid",
+];
+
 /// 22.05 replaces a reason that holds one of these already: a node that reboots a second time (node_mgr.c:4936), or is not
 /// resumed in time (power_save.c:575).
 const REPEATED: &[&str] = &["reboot issued", "reboot complete"];
@@ -133,6 +142,7 @@ pub fn author(state: &Node) -> Author {
         Some(id) => Author::Ours(id),
         None if is_slurm_text(&reason.text) => Author::Scheduler,
         None if is_of_slurmd(&reason.text) => Author::NodeDaemon,
+        None if is_of_slurmctld(&reason.text) => Author::SchedulerDrain,
         None => Author::Foreign,
     }
 }
@@ -186,6 +196,11 @@ fn is_of_slurmd(text: &str) -> bool {
             .any(|text| own.strip_prefix(text).is_some_and(is_job))
     };
     own_part(text).is_some_and(is_it)
+}
+
+/// Whether slurmctld drained the node with this text, which was not drained.
+fn is_of_slurmctld(text: &str) -> bool {
+    own_part(text).is_some_and(|own| OF_SLURMCTLD.contains(&own))
 }
 
 fn is_registration(text: &str) -> bool {
@@ -274,6 +289,20 @@ mod tests {
             "Prolog error",
         ] {
             assert!(!is_of_slurmd(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_drain_of_slurmctld_is_no_persons() {
+        for text in ["Prolog error", "Epilog error : Not responding", "Duplicate jobid"] {
+            assert!(is_of_slurmctld(text) && !is_slurm_text(text), "{text}");
+        }
+        for text in [
+            "Prolog error, RMA 1234",
+            "bob: Prolog error",
+            "Prolog error : keep",
+        ] {
+            assert!(!is_of_slurmctld(text), "{text}");
         }
     }
 

@@ -244,12 +244,13 @@ impl Drain {
             .is_some_and(|(started, at)| started >= at)
     }
 
-    /// Another reason stands in the place of ours: an operator's, unless an abandoned drain took effect late.
+    /// Another reason stands in the place of ours: an operator's, unless it names another incident. That drain is own: an
+    /// abandoned one that took effect late, or one whose record was lost.
     fn is_taken(&mut self, node: &NodeState, now: Now) -> Option<Happened> {
         let named = node.incident().filter(|_| node.is_drained());
         let other = named.filter(|id| self.incident.as_ref() != Some(id));
-        if let Some(late) = other.filter(|id| self.late.is_ours(id)).cloned() {
-            self.adopt(late, node, now);
+        if let Some(other) = other.cloned() {
+            self.adopt(other, node, now);
             return None;
         }
         if node.author == Author::NodeDaemon {
@@ -262,11 +263,11 @@ impl Drain {
         self.taken = true;
         self.dirty = true;
         self.timing.blocked = false;
-        self.to(
-            State::Foreign,
-            format!("an operator replaced the reason: {}", foreign(node)),
-            now,
-        );
+        let how = match node.author {
+            Author::SchedulerDrain => "slurmctld drained the node after the drain was lifted",
+            _ => "an operator replaced the reason",
+        };
+        self.to(State::Foreign, format!("{how}: {}", foreign(node)), now);
         None
     }
 

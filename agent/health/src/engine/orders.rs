@@ -125,7 +125,7 @@ impl Engine {
             }
             (true, true) => "; other incidents hold the drain",
             (true, false) if self.state.drain.taken => {
-                "; the drain stays, because an operator replaced its reason: lift it with scontrol"
+                "; the drain stays, because its reason was replaced: lift it with scontrol"
             }
             (true, false) if !self.policy.site.settings.scheduler.undrain => {
                 "; the drain stays, because slurm.undrain is false"

@@ -220,6 +220,33 @@ fn a_drain_of_slurmstepd_over_ours_stays_when_ours_is_over() {
     assert!(sim.slurm.is_drained());
 }
 
+/// The prolog of the next job fails on the broken GPU seconds after a person's lift.
+#[test]
+fn a_prolog_error_right_after_a_persons_lift_is_called_slurmctlds_drain() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.xid(119);
+    sim.pass(60);
+    sim.slurm.admin_resumes();
+    sim.slurm.admin_drains("Prolog error");
+    sim.slurm.user = "root".to_owned();
+    sim.pass(600);
+    let drain = sim.engine.view().drain;
+    assert_eq!(
+        (drain.state.as_str(), drain.why.as_str()),
+        (
+            "foreign",
+            "slurmctld drained the node after the drain was lifted: Prolog error by root"
+        )
+    );
+    assert_eq!(health(&sim), Health::Unhealthy);
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (2, true));
+    sim.slurm.admin_resumes();
+    sim.pass(600);
+    assert_eq!((sim.slurm.drains, sim.drain_state().as_str()), (2, "overridden"));
+}
+
 #[test]
 fn a_reason_that_arrives_just_before_the_lift_stops_it() {
     let mut sim = Sim::new(Mode::Drain);
@@ -275,7 +302,7 @@ fn a_clear_promises_no_lift_of_a_drain_that_an_operator_took_over() {
     sim.pass(600);
     let answer = sim.order(OrderVerb::Clear, &id).unwrap();
     assert!(
-        answer.ends_with("; the drain stays, because an operator replaced its reason: lift it with scontrol"),
+        answer.ends_with("; the drain stays, because its reason was replaced: lift it with scontrol"),
         "{answer}"
     );
     sim.pass(600);

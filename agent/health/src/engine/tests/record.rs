@@ -165,6 +165,38 @@ fn an_operator_lifts_a_drain_while_the_record_cannot_be_stored() {
     assert!(!sim.slurm.is_drained());
 }
 
+/// Neither the lift of the recorded drain nor the next drain reached the disk.
+#[test]
+fn a_later_drain_than_that_of_the_record_is_own_and_root_lifts_it() {
+    for is_over in [false, true] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.by_root = true;
+        sim.xid(119);
+        sim.pass(60);
+        let recorded = sim.engine.view().incidents[0].id.clone();
+        let reason = sim.reason().replace(&recorded, "abcdefgh");
+        sim.slurm.admin_drains(&reason);
+        sim.slurm.user = "root".to_owned();
+        sim.restart();
+        if is_over {
+            sim.verdict_154(Recovery::None);
+        }
+        sim.pass(600);
+        let drain = sim.engine.view().drain;
+        assert_eq!(
+            (drain.state.as_str(), drain.recorded),
+            ("drained", false),
+            "{is_over}"
+        );
+        assert!(!drain.why.contains("operator"), "{drain:?}");
+        assert_eq!(sim.slurm.undrains, 0, "not automatically");
+        sim.order(OrderVerb::Clear, "abcdefgh").unwrap();
+        sim.pass(60);
+        assert!(!sim.slurm.is_drained(), "{is_over}");
+        assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (1, 0));
+    }
+}
+
 #[test]
 fn a_disk_that_stays_full_is_tried_with_longer_pauses() {
     let mut sim = Sim::new(Mode::Drain);
