@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use model::scheduler::NodeReason;
 
 use super::state::Node;
-use super::words;
+use super::{sinfo, words};
 
 /// Why a text does not describe the requested node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -174,9 +174,8 @@ impl<'a> Lines<'a> {
             text.push('\n');
             text.push_str(more);
         }
-        let text = not_null(text.trim())?;
         Some(NodeReason {
-            text,
+            text: sinfo::reason(&text)?,
             user: user.to_owned(),
             at: time,
         })

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use model::scheduler::Author;
 use proptest::prelude::*;
 
 use super::super::state::{Base, Flag};
@@ -43,6 +44,23 @@ fn every_version() {
         );
         assert_eq!(node.slurmd_start_time, Some(slurmd), "{version}");
     }
+}
+
+/// What a lift leaves on 24.11: a drain over it is one without a reason.
+#[test]
+fn none_is_no_reason() {
+    let shown = |reason: &str| {
+        let head = "NodeName=n0\n   NodeAddr=a NodeHostName=h\n   State=IDLE+DRAIN A=1\n";
+        let text = format!("{head}   Reason={reason} [root@2026-11-21T03:17:21]\n\n");
+        show_node(&text, "n0", &TimeZone::UTC).unwrap()
+    };
+    assert_eq!(shown("none").reason, None);
+    assert_eq!(crate::texts::author(&shown("none")), Author::None);
+    assert_eq!(
+        crate::texts::author(&shown("none : Not responding")),
+        Author::None
+    );
+    assert_eq!(crate::texts::author(&shown("none of us")), Author::Foreign);
 }
 
 #[test]
@@ -140,6 +158,6 @@ proptest! {
         );
         let node = show_node(&shown, "n0", &TimeZone::UTC).unwrap();
         prop_assert!(node.has(Flag::Drain));
-        prop_assert_eq!(node.reason.map(|r| r.text).unwrap_or_default(), match text.trim() { "(null)" => "", other => other });
+        prop_assert_eq!(node.reason.map(|r| r.text).unwrap_or_default(), match text.trim() { "(null)" | "none" => "", other => other });
     }
 }

@@ -9,6 +9,7 @@ use model::scheduler::NodeReason;
 
 use super::parse::{not_null, seconds};
 use super::state::Node;
+use super::texts::NO_REASON;
 use super::words;
 
 /// The end of a value.
@@ -39,9 +40,9 @@ pub(crate) fn format(fields: &[&str]) -> String {
     format.join(",")
 }
 
-/// A reason as sinfo prints it.
+/// A reason as sinfo prints it. scontrol prints the same for what a lift left.
 pub(crate) fn reason(text: &str) -> Option<String> {
-    not_null(text.trim()).filter(|text| text != "none")
+    not_null(text.trim()).filter(|text| text != NO_REASON)
 }
 
 /// Reads the answer about the node `proven`, whose host name and boot time `scontrol` showed. `None`: the answer has

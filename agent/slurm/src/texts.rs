@@ -119,18 +119,18 @@ const APPENDED: &[&str] = &[
     "Node unexpectedly rebooted",
 ];
 
-/// What the reason of a lift begins with; the incident follows.
+/// The reason that a lift leaves: sinfo prints it where there is none, so NHC and other programs write their own over it. An empty
+/// one changes nothing.
+pub const NO_REASON: &str = "none";
+/// What the reason of a lift by an earlier build begins with; the incident follows.
 const LIFTED: &str = "nodewarden: lifted ";
-
-/// The reason that a lift leaves: of no drain.
-pub fn lifted(incident: &IncidentId) -> String {
-    format!("{LIFTED}{}", incident.0)
-}
 
 /// Whether a reason is only what a lift left. A drain that shows it was set without a reason.
 pub fn is_lifted(text: &str) -> bool {
-    let incident = own_part(text).and_then(|own| own.strip_prefix(LIFTED));
-    incident.and_then(IncidentId::parse).is_some()
+    own_part(text).is_some_and(|own| {
+        let incident = own.strip_prefix(LIFTED).and_then(IncidentId::parse);
+        own == NO_REASON || incident.is_some()
+    })
 }
 
 /// Who wrote a node's reason. What a lift left counts as none.
@@ -341,12 +341,14 @@ mod tests {
 
     #[test]
     fn what_a_lift_leaves_is_the_reason_of_no_drain() {
-        let left = lifted(&IncidentId::parse("abcdefg2").unwrap());
-        assert_eq!(left, "nodewarden: lifted abcdefg2");
-        for text in [left.clone(), format!("{left} : Not responding")] {
-            assert!(is_lifted(&text) && incident_of(&text).is_none(), "{text}");
+        for left in [NO_REASON, "nodewarden: lifted abcdefg2"] {
+            for text in [left.to_owned(), format!("{left} : Not responding")] {
+                assert!(is_lifted(&text) && incident_of(&text).is_none(), "{text}");
+            }
         }
         for text in [
+            "none, RMA 1234",
+            "none : keep for RMA",
             "nodewarden: lifted",
             "nodewarden: lifted abcdefg2 RMA 1234",
             "nodewarden: lifted abcdefg2 : keep for RMA",

@@ -504,10 +504,10 @@ impl Slurm {
                 args.push("State=DRAIN".to_owned());
                 args.push(format!("Reason={}", reason.as_str()));
             }
-            Action::Undrain { incident, .. } => {
+            Action::Undrain { .. } => {
                 args.push("State=UNDRAIN".to_owned());
-                // Slurm 24.11 keeps the reason: a later drain without one would look like ours, and `sinfo -R` shows a repaired fault.
-                args.push(format!("Reason={}", texts::lifted(incident)));
+                // Slurm 24.11 keeps the reason: a later drain without one would look like ours, and NHC would drain with it.
+                args.push(format!("Reason={}", texts::NO_REASON));
             }
             Action::Mirror { .. } => {}
             Action::Comment { text, .. } => args.push(format!("Comment={}", text.as_str())),
