@@ -120,6 +120,7 @@ impl Drain {
     fn lifted(&mut self, now: Now) -> Happened {
         let (ordered, at) = (self.ordered, self.lift_at);
         self.timing.succeeded();
+        self.timing.lift_unsaved = true;
         self.forget(State::None, "", now);
         Happened::Lifted { ordered, at }
     }

@@ -72,6 +72,8 @@ pub(super) struct Timing {
     pub(super) absent: bool,
     /// Undrain was withheld.
     pub(super) blocked: bool,
+    /// The own drain was lifted, and the node was not read since: a crash of the controller can bring the drain back.
+    pub(super) lift_unsaved: bool,
     /// When the end of a maintenance was seen, as time since boot.
     pub(super) maintenance_ended: Option<Duration>,
     /// The record that holds the intent and is not known to be stored.
@@ -122,6 +124,7 @@ impl Timing {
         self.unproven = 0;
         self.unsure = false;
         self.absent = false;
+        self.lift_unsaved = false;
     }
 
     pub(super) fn look(&mut self, now: Duration) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use collectors::event::Recovery;
 
 use super::sim::*;
-use crate::Mode;
+use crate::{Mode, OrderVerb};
 use slurm::state::Flag;
 
 #[test]
@@ -111,6 +111,28 @@ fn a_drain_that_the_controller_lost_in_a_crash_is_set_again_and_is_no_override()
         assert_eq!((sim.slurm.drains, sim.engine.view().overrides), (2, 0), "{after}");
         assert!(!sim.reason().contains("after-lift"));
     }
+}
+
+/// The controller crashed before it saved the lift.
+#[test]
+fn a_drain_that_is_back_after_its_lift_is_seen_within_15_s_and_root_lifts_it() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.by_root = true;
+    sim.xid(119);
+    sim.pass(60);
+    let (id, reason) = (sim.engine.view().incidents[0].id.clone(), sim.reason());
+    sim.verdict_154(Recovery::None);
+    assert!(!sim.slurm.is_drained());
+    sim.slurm.admin_drains(&reason);
+    sim.slurm.user = "root".to_owned();
+    sim.pass(15);
+    let drain = sim.engine.view().drain;
+    assert_eq!((drain.state.as_str(), drain.recorded), ("drained", false));
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    assert_eq!((sim.slurm.is_drained(), sim.slurm.undrains), (false, 2));
+    let looks = sim.looks;
+    sim.pass(3600);
+    assert_eq!(sim.looks, looks + 1);
 }
 
 #[test]
