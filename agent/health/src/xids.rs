@@ -136,6 +136,25 @@ pub struct Row {
 }
 
 impl Row {
+    /// The row of a code that the table lacks: it opens no incident, and is evidence in one of its GPU.
+    pub fn unlisted(code: u32) -> Self {
+        Self {
+            code,
+            meaning: String::new(),
+            class: Class::Info,
+            action: Response::Observe,
+            verify: false,
+            device: false,
+            by_verdict: false,
+            clears: Vec::new(),
+            needs: Vec::new(),
+            confirm: None,
+            registers: Vec::new(),
+            families: Vec::new(),
+            rank: 90,
+        }
+    }
+
     /// Whether the line reports that the GPU needs no action.
     pub fn is_well(&self, xid: &Xid) -> bool {
         self.by_verdict && xid.recovery == Some(Recovery::None)

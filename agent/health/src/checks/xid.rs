@@ -119,8 +119,9 @@ impl Watch for State {
         if heard.new == 0 && xid.source == XidSource::Nvml {
             return Vec::new();
         }
-        let Some(row) = heard.site.xids.row(xid.code) else {
-            return Vec::new();
+        let row = match heard.site.xids.row(xid.code) {
+            Some(row) => row,
+            None => &Row::unlisted(xid.code),
         };
         let gpu = gpu_label(heard.inventory, &xid.pci);
         let well = row.is_well(&xid);

@@ -27,6 +27,33 @@ fn an_unknown_code_is_an_event() {
 }
 
 #[test]
+fn an_unknown_code_is_evidence_beside_another_fault_of_its_gpu() {
+    for drains in [true, false] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.xid(51);
+        sim.pass(2);
+        assert!(sim.incidents().is_empty());
+        if drains {
+            sim.verdict_154(Recovery::GpuReset);
+        }
+        sim.xid(999);
+        let view = sim.engine.view();
+        if !drains {
+            assert!(view.incidents.is_empty());
+            continue;
+        }
+        assert_eq!(sim.incidents(), ["xid154 open"]);
+        let findings = &view.incidents[0].findings;
+        let details: Vec<&str> = findings.iter().map(|f| f.detail.as_str()).collect();
+        assert_eq!(details, ["xid154", "xid51", "xid999"]);
+        assert_eq!(findings[1].evidence, ["line 1"]);
+        sim.verdict_154(Recovery::None);
+        sim.pass(60);
+        assert_eq!(sim.incidents(), ["xid154 cleared"]);
+    }
+}
+
+#[test]
 fn the_programs_own_faults_are_counted_only() {
     let mut sim = Sim::new(Mode::Drain);
     for code in [13, 31, 43, 45, 94, 144, 150, 63, 171] {
