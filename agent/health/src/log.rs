@@ -26,6 +26,8 @@ pub(super) struct Log {
     absent: bool,
     /// Time stamps come from another machine.
     replayed: bool,
+    /// How far its clock was behind when the last line was followed. Suspended time counts, and drift: minutes over weeks.
+    behind: Duration,
 }
 
 impl Log {
@@ -74,10 +76,20 @@ impl Log {
         self.is_known() && since(self.seen) && (self.absent || since(self.read))
     }
 
-    /// Whether an event is stale. A live line is not: suspended time counts in this clock, but not in the line's.
-    pub(super) fn is_stale(&self, event: &Event, now: Duration) -> bool {
-        !(self.replayed || self.is_followed())
-            && now.saturating_sub(Duration::from_micros(event.at_us)) > STALE
+    /// A line that was read as it was printed shows how far the log's clock is behind.
+    pub(super) fn followed(&mut self, event: &Event, now: Duration) {
+        self.behind = now.saturating_sub(Duration::from_micros(event.at_us));
+    }
+
+    /// The time since boot of an event, as far as its clock shows it.
+    pub(super) fn at(&self, event: &Event, of_log: bool) -> Duration {
+        let behind = if of_log { self.behind } else { Duration::ZERO };
+        Duration::from_micros(event.at_us).saturating_add(behind)
+    }
+
+    /// Whether an event is stale. A live line is not: its clock may be behind by more than before.
+    pub(super) fn is_stale(&self, event: &Event, of_log: bool, now: Duration) -> bool {
+        !(self.replayed || self.is_followed()) && now.saturating_sub(self.at(event, of_log)) > STALE
     }
 
     fn is_followed(&self) -> bool {
@@ -104,16 +116,16 @@ impl Log {
             return now.saturating_sub(PROMPT);
         }
         let late = Duration::from_secs(u64::from(event.count > 1));
-        Duration::from_micros(event.at_us).min(now).saturating_sub(late)
+        self.at(event, of_log).min(now).saturating_sub(late)
     }
 
-    /// The wall clock time of an event: now, or by the line's clock if it may be old. Suspended time is unknown and
-    /// counts as 0.
+    /// The wall clock time of an event: now, or by the line's clock if it may be old. Time suspended since the last line
+    /// that was followed is unknown and counts as 0.
     pub(super) fn wall(&self, event: &Event, of_log: bool, now: Duration, wall: i64) -> i64 {
         if self.replayed || self.is_now(event, of_log) {
             return wall;
         }
-        let age = now.saturating_sub(Duration::from_micros(event.at_us));
+        let age = now.saturating_sub(self.at(event, of_log));
         wall.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(0))
     }
 

@@ -73,6 +73,7 @@ impl Engine {
         }
         let now = self.now.boottime;
         let of_log = collector == kernel_log::SPEC.name;
+        let is_followed = of_log && self.log.is_live();
         if of_log && event.body == EventBody::Progress {
             self.log.ended(now);
             let said = self.checks.each().flat_map(|(_, check)| check.log_read(self.now));
@@ -91,21 +92,25 @@ impl Engine {
         if event.count == 0 || self.is_known(collector, event) {
             return;
         }
+        if is_followed {
+            self.log.followed(event, now);
+        }
         let cursor = Cursor {
             boot: event.boot.clone(),
             seq: event.seq,
         };
-        let is_old = event.history || (of_log && self.log.is_stale(event, now));
+        let is_old = event.history || (of_log && self.log.is_stale(event, of_log, now));
         self.state.cursors.insert(collector.to_owned(), cursor);
         let wall = self.log.wall(event, of_log, now, self.now.wall);
         self.when = if is_old { When::Long } else { When::At(wall) };
         let count = event.count.max(1);
         // The clocks of the kernel log and the other source drift apart by minutes over weeks.
-        let at_us = if self.log.is_live() {
-            u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+        let at = if self.log.is_live() {
+            now
         } else {
-            event.at_us
+            self.log.at(event, of_log)
         };
+        let at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
         let new = match &event.body {
             EventBody::Xid(xid) => self.state.faults.take(xid, at_us, count),
             _ => count,
@@ -140,7 +145,7 @@ impl Engine {
         let heard = Heard {
             event,
             new,
-            stale: self.log.is_stale(event, now),
+            stale: self.log.is_stale(event, of_log, now),
             from: self.log.earliest(event, of_log, now),
             now: self.now,
             site: &self.policy.site,

@@ -145,6 +145,32 @@ fn a_live_line_counts_with_any_time_stamp() {
 }
 
 #[test]
+fn a_late_line_of_a_clock_that_is_behind_counts() {
+    // The first is fresh by the clock of the lines, the other is older than 15 min.
+    for (age, drains) in [(60, 1), (20 * 60, 0)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.now.boottime += Duration::from_secs(DAY);
+        sim.event_behind(30 * 60, EventBody::Progress);
+        sim.host.kernel_log = false;
+        sim.snapshot();
+        sim.event_behind(30 * 60 + age, EventBody::Xid(xid_of(79)));
+        assert_eq!(sim.slurm.drains, drains, "{age}");
+    }
+}
+
+#[test]
+fn the_last_line_of_a_backlog_shows_no_clock() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.now.boottime += Duration::from_secs(DAY);
+    sim.restart_unread();
+    sim.event_behind(DAY / 2, EventBody::Progress);
+    sim.host.kernel_log = false;
+    sim.snapshot();
+    sim.event_behind(DAY / 2, EventBody::Xid(xid_of(79)));
+    assert_eq!(sim.slurm.drains, 0);
+}
+
+#[test]
 fn a_backlog_is_judged_when_it_is_read() {
     let mut sim = Sim::new(Mode::Drain);
     sim.restart_unread();
