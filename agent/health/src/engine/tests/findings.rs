@@ -80,6 +80,27 @@ fn the_root_names_what_follows_from_it() {
 }
 
 #[test]
+fn a_time_out_of_the_firmware_does_not_name_the_fault_before_it() {
+    for (codes, root) in [
+        (&[62, 45, 119][..], "xid62"),
+        (&[62, 120], "xid62"),
+        (&[48, 119], "xid48"),
+        (&[95, 120], "xid95"),
+        (&[140, 119], "xid140"),
+        (&[119, 45], "xid119"),
+        (&[119, 109], "xid119"),
+        (&[119, 79], "xid79"),
+    ] {
+        let mut sim = Sim::new(Mode::Drain);
+        for code in codes {
+            sim.xid(*code);
+            sim.pass(2);
+        }
+        assert_eq!(sim.incidents(), [format!("{root} open")], "{codes:?}");
+    }
+}
+
+#[test]
 fn a_cause_reported_after_its_consequence_names_the_incident_without_another_write() {
     let mut sim = Sim::new(Mode::Drain);
     sim.xid(95);
