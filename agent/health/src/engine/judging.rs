@@ -8,7 +8,7 @@ use collectors::SubjectKind;
 use super::{Engine, unjudged};
 use crate::book::Known;
 use crate::checks::{Forget, Watch, rdma_scope, switched_off};
-use crate::condition::{Turn, device_of};
+use crate::condition::{Latest, Turn, device_of};
 use crate::finding::Clear;
 use crate::incident::{Incident, Status};
 use crate::judge::{Judge, Keep};
@@ -129,7 +129,14 @@ impl Engine {
             };
             self.state.bad.contains(&expected.key) && !known.any(shows)
         });
-        missing.map(|expected| expected.doubt)
+        missing.map(|expected| match self.streaks.latest(&expected.key) {
+            Some(Latest::Bad { .. }) => expected.doubt,
+            // It was assumed when the incident was cleared. Good readings end it, and one is not enough.
+            _ => format!(
+                "{}: its incident was cleared, and readings do not yet confirm the repair",
+                expected.subject
+            ),
+        })
     }
 
     /// An operator lifted the drain: existing faults of the subject do not count as new evidence. A fault that ends and

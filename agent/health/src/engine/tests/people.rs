@@ -414,6 +414,35 @@ fn one_short(sim: &Sim) -> String {
 }
 
 #[test]
+fn a_gpu_that_every_reading_shows_is_not_called_missing_after_a_clear() {
+    let mut sim = Sim::expecting(GPU);
+    sim.pass(60);
+    sim.xid(79);
+    sim.pass(60);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    for _ in 0..2 {
+        let verdict = sim.engine.view().verdict;
+        let text =
+            format!("gpu pci:{GPU}: its incident was cleared, and readings do not yet confirm the repair");
+        assert_eq!((verdict.health, verdict.text), (Health::Unknown, text));
+        sim.pass(15);
+    }
+    sim.pass(90);
+    assert_eq!(sim.engine.view().verdict.health, Health::Healthy);
+
+    // One that is gone.
+    sim.xid(79);
+    sim.remove_gpu(GPU);
+    sim.pass(60);
+    let id = sim.engine.view().incidents[0].id.clone();
+    sim.order(OrderVerb::Clear, &id).unwrap();
+    sim.pass(60);
+    let text = sim.engine.view().verdict.text;
+    assert!(text.contains("is not on the PCI bus"), "{text}");
+}
+
+#[test]
 fn a_clear_of_one_gpu_does_not_hide_that_another_is_missing() {
     let (mut sim, id) = faulty_and_one_short();
     sim.order(OrderVerb::Clear, &id).unwrap();
