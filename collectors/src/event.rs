@@ -3,7 +3,6 @@
 
 mod admit;
 mod job;
-mod numbered;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::Subject;
 pub(crate) use admit::MAX_TEXT;
 pub use job::{End, JobChange, JobEnd, JobEvent, RecordId};
-pub(crate) use numbered::Numbered;
 
 /// The kernel's id of one boot, `/proc/sys/kernel/random/boot_id`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

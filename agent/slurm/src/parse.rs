@@ -9,7 +9,8 @@ use jiff::tz::TimeZone;
 use model::scheduler::NodeReason;
 
 use super::state::Node;
-use super::{sinfo, words};
+use super::texts::NO_REASON;
+use super::words;
 
 /// Why a text does not describe the requested node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -175,7 +176,7 @@ impl<'a> Lines<'a> {
             text.push_str(more);
         }
         Some(NodeReason {
-            text: sinfo::reason(&text)?,
+            text: reason(&text)?,
             user: user.to_owned(),
             at: time,
         })
@@ -199,6 +200,11 @@ impl<'a> Lines<'a> {
 
 fn first_word(text: &str) -> &str {
     text.split_whitespace().next().unwrap_or_default()
+}
+
+/// A reason as sinfo prints it. scontrol prints the same for what a lift left.
+pub(crate) fn reason(text: &str) -> Option<String> {
+    not_null(text.trim()).filter(|text| text != NO_REASON)
 }
 
 pub(crate) fn not_null(text: &str) -> Option<String> {

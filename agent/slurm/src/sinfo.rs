@@ -7,9 +7,8 @@ use jiff::tz::TimeZone;
 
 use model::scheduler::NodeReason;
 
-use super::parse::{not_null, seconds};
+use super::parse::{self, not_null, seconds};
 use super::state::Node;
-use super::texts::NO_REASON;
 use super::words;
 
 /// The end of a value.
@@ -40,11 +39,6 @@ pub(crate) fn format(fields: &[&str]) -> String {
     format.join(",")
 }
 
-/// A reason as sinfo prints it. scontrol prints the same for what a lift left.
-pub(crate) fn reason(text: &str) -> Option<String> {
-    not_null(text.trim()).filter(|text| text != NO_REASON)
-}
-
 /// Reads the answer about the node `proven`, whose host name and boot time `scontrol` showed. `None`: the answer has
 /// another form, or is about no node: a field that this version lacks, or a node in no partition.
 pub fn node(text: &str, proven: &Node, zone: &TimeZone) -> Option<Node> {
@@ -61,7 +55,7 @@ pub fn node(text: &str, proven: &Node, zone: &TimeZone) -> Option<Node> {
         base: words.base,
         flags: words.flags,
         unknown_words: words.unknown,
-        reason: self::reason(reason).map(|text| NodeReason {
+        reason: parse::reason(reason).map(|text| NodeReason {
             text,
             user: user.to_owned(),
             at: seconds(time, zone),

@@ -119,7 +119,7 @@ const APPENDED: &[&str] = &[
     "Node unexpectedly rebooted",
 ];
 
-/// The reason that a lift leaves: sinfo prints it where there is none, so NHC and other programs write their own over it. An empty
+/// The reason that a lift leaves: sinfo prints it for an absent one, so NHC and other programs write their own over it. An empty
 /// one changes nothing.
 pub const NO_REASON: &str = "none";
 /// What the reason of a lift by an earlier build begins with; the incident follows.

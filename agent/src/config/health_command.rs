@@ -208,7 +208,7 @@ pub(super) fn faults(set: &Settings) -> Result<Vec<(String, String)>, Error> {
             ));
         }
         let Some(site) = commands.get(command) else {
-            let expected = site_commands::expected(commands);
+            let expected = site_commands::expected(&commands);
             fault(format!("found command {command:?}, expected {expected}"));
             continue;
         };

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::inventory::{Inventory, InventoryEntry};
-use crate::event::{DriverEvent, Numbered, Xid, XidSource};
+use crate::event::{DriverEvent, Xid, XidSource};
+use crate::sys::numbered::Numbered;
 use crate::sys::nvml::{Code, EventSet, Handle, NvmlEvent};
 use crate::{BootId, Cursor, Error, EventBody, Events, PciAddress, Watcher};
 

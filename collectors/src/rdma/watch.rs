@@ -16,11 +16,12 @@ use links::{Interface, is_up};
 
 use super::choice::Choice;
 use super::hub::Hub;
-use crate::event::{Closed, Numbered, RdmaChange, RdmaEvent};
+use crate::event::{Closed, RdmaChange, RdmaEvent};
 use crate::netlink::link::NetInterface;
 use crate::sys::kept;
 use crate::sys::listen::{EventSockets, EventSource, EventWaker, SocketEvent};
 use crate::sys::netlink::NetlinkTransport;
+use crate::sys::numbered::Numbered;
 use crate::{BootId, Cursor, Error, Event, EventBody, Events, Watcher};
 
 /// How often an idle node wakes to check whether the watcher must end.

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use super::cgroup::JobName;
 use super::spool::Spool;
 use super::tree::Tree;
-use crate::event::{Closed, JobChange, JobEvent, Numbered};
+use crate::event::{Closed, JobChange, JobEvent};
 use crate::sys::inotify::FolderWatch;
+use crate::sys::numbered::Numbered;
 use crate::{BootId, Cursor, Error, EventBody, Events, Watcher};
 
 /// How often an idle node is checked, and whether the watcher must end.

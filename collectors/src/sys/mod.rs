@@ -19,6 +19,7 @@ pub(crate) mod lprocfs;
 pub mod message;
 pub(crate) mod mmpmon;
 pub(crate) mod netlink;
+pub(crate) mod numbered;
 pub(crate) mod nvme;
 pub mod nvml;
 pub(crate) mod patience;

@@ -9,8 +9,8 @@ use model::scheduler::NodeReason;
 
 use super::reservation::Reservation;
 use super::slot;
-use crate::parse::seconds;
-use crate::sinfo::{self, END, format};
+use crate::parse::{self, seconds};
+use crate::sinfo::{END, format};
 use crate::state::{Flag, Node};
 use crate::{texts, words};
 
@@ -92,7 +92,7 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
                 base: words.base,
                 flags: words.flags,
                 unknown_words: words.unknown,
-                reason: sinfo::reason(line.reason).map(|text| NodeReason {
+                reason: parse::reason(line.reason).map(|text| NodeReason {
                     text,
                     user: String::new(),
                     at: seconds(line.time, zone),

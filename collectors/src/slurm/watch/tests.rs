@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use testkit::tree;
 
 use super::*;
-use crate::{Env, Event};
 use crate::slurm::{JobDevices, SPEC};
 use crate::sys::kept::DescriptorBudget;
+use crate::{Env, Event};
 
 const LONG: Duration = Duration::from_secs(60);
 

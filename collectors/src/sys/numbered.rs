@@ -1,7 +1,7 @@
 //! Events of sources without numbers of their own.
 
-use super::{BootId, Event, EventBody};
-use crate::sys::boot;
+use super::boot;
+use crate::{BootId, Event, EventBody};
 
 /// The number of the last event. The first is the time since boot, in microseconds, so that numbers of the next run are higher.
 #[derive(Debug, Default)]
