@@ -32,6 +32,8 @@ pub enum Class {
 pub enum Response {
     /// Counted and shown.
     Observe,
+    /// An incident, which never drains.
+    Comment,
     /// No new jobs; reset when running jobs have ended.
     DrainAtJobEnd,
     /// No new jobs; an operator decides on the repair.
@@ -45,14 +47,14 @@ pub enum Response {
 impl Response {
     /// Whether it requires a drain.
     pub const fn drains(self) -> bool {
-        !matches!(self, Self::Observe)
+        !matches!(self, Self::Observe | Self::Comment)
     }
 
     /// Its remedy.
     pub const fn remedy(self) -> Remedy {
         match self {
             Self::Observe => Remedy::None,
-            Self::DrainNow => Remedy::Inspect,
+            Self::Comment | Self::DrainNow => Remedy::Inspect,
             Self::DrainAtJobEnd | Self::ResetGpu => Remedy::ResetGpu,
             Self::Reboot => Remedy::Reboot,
         }

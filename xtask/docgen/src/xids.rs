@@ -13,6 +13,7 @@ Made by `cargo xtask docs` from `agent/health/src/xids.toml`; do not edit. A sit
 
 The driver's own verdict (Xid 154) has precedence over this table. nodewarden counts codes without a row; they never drain.
 The responses that begin with `drain` take the node out of service, if the mode of the check `xid` allows it.
+`comment` opens an incident that never drains; so do NVLink 5 errors (144 to 150) whose line says `Fatal`.
 
 Errors of the class `app` are usually caused by the program; alone they never drain. If they follow a GPU and not a program,
 in jobs of several users or in a requeued job, the check `gpu-application-errors` reports the GPU
@@ -65,6 +66,7 @@ fn row(row: &Row) -> String {
     };
     let action = match row.action {
         Response::Observe => "observe",
+        Response::Comment => "comment",
         Response::DrainAtJobEnd => "drain, reset after the jobs",
         Response::DrainNow => "drain, inspect",
         Response::ResetGpu => "drain, reset the GPU",

@@ -1,23 +1,23 @@
-//! Checks `gpu-nvlink-down` (fewer NVLinks or XGMI links up than before or than on peers) and `gpu-nvlink-errors`.
+//! Checks `gpu-nvlink-down` (fewer NVLinks or XGMI links up than before or than on peers, or not all C2C links) and `gpu-nvlink-errors`.
 
 use std::time::Duration;
 
 use collectors::SubjectKind;
 use collectors::nvidia::metrics as n;
 
-use super::gpu::{Bursts, Leaps, SLOW, found, key, line};
+use super::gpu::{Bursts, Leaps, Opinion, SLOW, each, found, key, line};
 use super::{Check, Looks, May, Scope, Version};
 use crate::condition::{Judged, Reading};
 use crate::finding::{Finding, Need, Rank, Remedy};
 use crate::judge::{BOOT_GRACE, Judge};
-use crate::reads::gpu::Gpu;
+use crate::reads::gpu::{Gpu, whole};
 use crate::reads::links::{self, Kind, Links};
 
 /// The row.
 pub static CHECK: Check = Check {
     id: "gpu-nvlink-down",
     subject: SubjectKind::Gpu,
-    fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. The same of XGMI links (AMD). On more than half of the GPUs: shown, never drains.",
+    fires_when: "Fewer NVLinks of a GPU are up than its highest number so far, than at least 3 peers that all agree, or than `health.expect.nvlinks`. The same of XGMI links (AMD). On more than half of the GPUs: shown, never drains. Or not all C2C links to its processor are up.",
     lasting: "4 consecutive readings, at least 60 s",
     clears_when: "3 consecutive readings, at least 60 s, with the expected number of links up.",
     ignored_when: "The first 600 s after boot. GPUs that never had such links, unless 3 peers of their product or `health.expect.nvlinks` have some. Links of AMD without a state. An A100 with MIG, which takes its links down, and without NVSwitches also GPUs beside it.",
@@ -81,7 +81,27 @@ fn conditions<'a>(judge: &Judge<'a>, _: &mut ()) -> Vec<Judged<'a>> {
             });
         }
     }
+    judged.extend(each(judge, &CHECK, &SLOW, |gpu| {
+        c2c(gpu, settled).into_iter().collect()
+    }));
     judged
+}
+
+/// The links to the processor on the module. A board uses all of them.
+fn c2c<'a>(gpu: &'a Gpu<'a>, settled: bool) -> Option<Opinion<'a>> {
+    let sample = gpu.one(&n::C2C_LINKS_UP);
+    let (up, all) = (whole(sample)?, whole(gpu.one(&n::C2C_LINKS))?);
+    let reading = match up < all {
+        true if settled => Reading::Bad,
+        true => Reading::Unknown,
+        false => Reading::Good,
+    };
+    Some(Opinion::new("c2c", reading, move || Finding {
+        detail: format!("{up} of {all} C2C links up"),
+        remedy: Remedy::Inspect,
+        evidence: line(sample, &all.to_string()),
+        ..found(gpu, CHECK.id)
+    }))
 }
 
 /// Whether every GPU of the node is read.

@@ -30,7 +30,7 @@ use resets::{Counters, Resets};
 pub static CHECK: Check = Check {
     id: "xid",
     subject: SubjectKind::Gpu,
-    fires_when: "The NVIDIA driver logs an Xid whose row in the Xid table, or whose recovery verdict, requires a drain.",
+    fires_when: "The NVIDIA driver logs an Xid whose row in the Xid table, or whose recovery verdict, requires a drain. Xid 173 and errors of NVLink 5 that the line calls fatal: shown, never drain.",
     lasting: "immediately; register bits that count only when repeated: 3 times in 24 h, ECC and parity bits on the same NVLink",
     clears_when: "The driver's verdict None, a GPU reset, or a reboot after which the GPU responds, as the Xid's row lists. Otherwise only `nodewarden clear`.",
     ignored_when: "Codes without a row. Lines older than 15 min or logged before the first start, unless the row allows confirmation and the GPU is off the bus.",
@@ -82,6 +82,8 @@ fn response(row: &Row, xid: &Xid, again: bool) -> Response {
     }
     match xid.recovery.and_then(response_to) {
         Some(verdict) if !row.action.drains() => verdict,
+        // An error of NVLink 5. Whether it needs a reset, the driver says in a line of its own, but not each time.
+        None if xid.fatal == Some(true) && row.action == Response::Observe => Response::Comment,
         _ => row.action,
     }
 }
@@ -152,7 +154,7 @@ impl Watch for State {
             again |= repeated.add(&gpu, &kind, heard.count(), heard.now, rebooted);
         }
         let asked = response(row, &xid, again);
-        if asked.drains() {
+        if asked != Response::Observe {
             // A verdict does not cover later faults.
             self.declared.forget(&gpu);
         }
@@ -290,16 +292,21 @@ fn counters(gpu: &Gpu<'_>) -> Counters {
 /// The finding behind an Xid line.
 fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, text: &str) -> Finding {
     let drains = response.drains();
+    let acts = response != Response::Observe;
     Finding {
         check: CHECK.id.into(),
         subject: Subject::gpu(gpu),
         pci: Some(xid.pci.clone()),
         detail: format!("xid{}", row.code),
         // A finding that only follows from another must not name the incident.
-        rank: Rank::At(if drains { row.rank } else { row.rank.max(80) }),
-        remedy: if drains { response.remedy() } else { Remedy::None },
-        drains,
-        joins: if drains { Joins::Opens } else { Joins::Follows },
+        rank: Rank::At(if acts { row.rank } else { row.rank.max(80) }),
+        remedy: response.remedy(),
+        drains: acts,
+        joins: match response {
+            Response::Observe => Joins::Follows,
+            Response::Comment => Joins::Attaches,
+            _ => Joins::Opens,
+        },
         // A reset is not what a verdict asks for that wants a reboot.
         clears: match response {
             Response::Reboot if row.by_verdict => {
@@ -314,7 +321,8 @@ fn from_row(row: &Row, response: Response, xid: &Xid, gpu: &str, count: u64, tex
         evidence: text.to_owned(),
         jobs: Vec::new(),
         others: false,
-        comments_only: false,
+        // An occurrence that only follows lets no other of its code drain.
+        comments_only: !drains,
         // What drains by the line's own verdict only is an error of memory, too.
         verify: row.verify || (drains && !row.by_verdict && !row.action.drains()),
         device: row.device,

@@ -10,7 +10,7 @@ fn table() -> Table {
 fn the_critical_codes_do_what_the_policy_says() {
     use Class::{Gpu, Link, Node};
     use Clear::{GpuPresent, GpuReset, Person, Reboot, VerdictNone};
-    use Response::{DrainNow, Observe, Reboot as Boot, ResetGpu};
+    use Response::{Comment, DrainNow, Observe, Reboot as Boot, ResetGpu};
     let usual: &[Clear] = &[GpuReset, VerdictNone, Reboot];
     let want: &[(u32, Class, Response, &[Clear])] = &[
         (46, Gpu, ResetGpu, usual),
@@ -35,6 +35,9 @@ fn the_critical_codes_do_what_the_policy_says() {
         (158, Gpu, ResetGpu, usual),
         (171, Gpu, Observe, &[]),
         (172, Gpu, Observe, &[]),
+        (145, Link, Observe, usual),
+        (149, Link, Observe, usual),
+        (173, Link, Comment, usual),
     ];
     let table = table();
     for (code, class, action, clears) in want {

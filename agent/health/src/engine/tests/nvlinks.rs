@@ -44,6 +44,100 @@ fn an_nvlink_error_drains_by_its_registers() {
     }
 }
 
+fn nvlink5(sim: &mut Sim, code: u32, fatal: bool) {
+    let mut xid = xid_of(code);
+    (xid.fatal, xid.link) = (Some(fatal), Some(10));
+    sim.event(EventBody::Xid(xid));
+}
+
+#[test]
+fn a_fatal_error_of_nvlink_5_and_a_failed_c2c_link_are_shown_and_never_drain() {
+    for (code, fatal) in [(145, Some(true)), (149, Some(true)), (173, None)] {
+        let mut sim = Sim::new(Mode::Drain);
+        nvlink5(&mut sim, 145, false);
+        assert!(sim.incidents().is_empty());
+        let fault = |sim: &mut Sim| match fatal {
+            Some(fatal) => nvlink5(sim, code, fatal),
+            None => sim.xid(code),
+        };
+        fault(&mut sim);
+        nvlink5(&mut sim, 145, false);
+        // Later lines of the same fault.
+        sim.pass(100);
+        nvlink5(&mut sim, 144, true);
+        nvlink5(&mut sim, code, false);
+        assert_eq!(sim.incidents(), [format!("xid{code} open")]);
+        assert_eq!((sim.slurm.drains, sim.slurm.is_drained()), (0, false));
+        let comment = sim.slurm.comment.clone().unwrap();
+        assert!(comment.starts_with("nodewarden:xid gpu "), "{comment}");
+        sim.verdict_154(Recovery::None);
+        sim.pass(100);
+        assert_eq!(sim.incidents(), [format!("xid{code} cleared")]);
+
+        fault(&mut sim);
+        sim.reboot();
+        sim.pass(100);
+        assert!(sim.engine.view().incidents.iter().all(|i| i.state == "cleared"));
+    }
+}
+
+#[test]
+fn a_verdict_behind_a_fatal_error_of_nvlink_5_is_the_same_incident() {
+    for order in [[149, 154], [154, 149]] {
+        let mut sim = Sim::new(Mode::Drain);
+        for code in order {
+            match code {
+                154 => sim.verdict_154(Recovery::GpuReset),
+                _ => nvlink5(&mut sim, code, true),
+            }
+        }
+        assert_eq!(sim.incidents(), ["xid154 open"]);
+        assert_eq!(sim.engine.view().incidents[0].findings.len(), 2);
+        assert_eq!(sim.engine.view().incidents[0].act, "reset-gpu");
+        assert_eq!(sim.slurm.drains, 1);
+        sim.verdict_154(Recovery::None);
+        sim.pass(600);
+        assert_eq!(sim.incidents(), ["xid154 cleared"]);
+        assert!(!sim.slurm.is_drained());
+    }
+}
+
+#[test]
+fn a_reset_ends_a_fatal_error_of_nvlink_5() {
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, energy(5000));
+    sim.pass(60);
+    nvlink5(&mut sim, 149, true);
+    show(&mut sim, energy(6000));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid149 open"]);
+    show(&mut sim, energy(10));
+    sim.pass(60);
+    assert_eq!(sim.incidents(), ["xid149 cleared"]);
+}
+
+#[test]
+fn c2c_links_that_are_down_are_shown_and_never_drain() {
+    let c2c = |up| vec![(&n::C2C_LINKS, vec![], 10), (&n::C2C_LINKS_UP, vec![], up)];
+    let mut sim = node(Mode::Drain, vec![driven(well())]);
+    show(&mut sim, c2c(10));
+    sim.pass(120);
+    assert!(sim.incidents().is_empty());
+    show(&mut sim, c2c(0));
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["0 of 10 C2C links up open"]);
+    assert_eq!(sim.slurm.drains, 0);
+    // The states cannot be read.
+    let mut unread = c2c(0);
+    unread.pop();
+    show(&mut sim, unread);
+    sim.pass(300);
+    assert_eq!(sim.incidents(), ["0 of 10 C2C links up open"]);
+    show(&mut sim, c2c(10));
+    sim.pass(120);
+    assert_eq!(sim.incidents(), ["0 of 10 C2C links up cleared"]);
+}
+
 #[test]
 fn nvlink_errors_of_one_kind_drain_from_the_third_within_a_day() {
     let mut sim = Sim::new(Mode::Drain);
