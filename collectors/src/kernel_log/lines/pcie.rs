@@ -89,11 +89,8 @@ pub(super) static ROWS: &[Row] = &[
         what: "the port cut the device off after an error",
         about: Pci,
         meaning: fault(Ends::Quiet(6)),
-        forms: &[
-            pci("DPC: containment event"),
-            pci("DPC containment event"),
-            pci("EDR: EDR event received"),
-        ],
+        // Where the firmware has DPC, "EDR event received" comes before it: it may name another port, and no sender.
+        forms: &[pci("DPC: containment event"), pci("DPC containment event")],
         not: &["software trigger"],
         ..ROW
     },
