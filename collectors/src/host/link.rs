@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::attribute::{self, OpenFile};
+use super::is_vfio;
 use super::metrics::{
     PCI_DEVICE_INFO, PCI_LINK_SPEED, PCI_LINK_SPEED_MAX, PCI_LINK_WIDTH, PCI_LINK_WIDTH_MAX,
 };
@@ -61,7 +62,7 @@ impl PciLink {
         let parent = self.parent.get(time, || parent(&folder)).cloned();
         let card = self.card.get(time, || of_card(&folder)).cloned();
         // The read would wake a sleeping function, and a function of a virtual machine must not be touched.
-        let (max, now) = if driver == "vfio-pci" || is_asleep {
+        let (max, now) = if is_vfio(driver) || is_asleep {
             *self = Self::new();
             (None, None)
         } else {

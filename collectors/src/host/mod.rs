@@ -18,6 +18,11 @@ use std::time::Duration;
 
 use crate::{Cadence, Device, Devices, Env, Error, Settings, Source, Spec, domain};
 
+/// Whether a driver assigns functions to virtual machines: `vfio-pci`, or one for a kind of device, such as `mlx5_vfio_pci`.
+pub fn is_vfio(driver: &str) -> bool {
+    driver.contains("vfio")
+}
+
 /// The host collector.
 pub static SPEC: Spec = Spec {
     name: "host",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use collectors::device_files::{self, DeviceFiles};
+use collectors::host::is_vfio;
 use collectors::host::metrics::{
     EDAC_CONTROLLER_INFO, EDAC_OF_GPU, EDAC_UNCORRECTED, PCI_FUNCTION_RESPONDING, PCI_GPU_INFO, PCI_GPUS,
     PCI_NETWORK_INFO, PCI_RDMA_REGISTERED,
@@ -83,7 +84,7 @@ const HANDS_ON: [&str; 4] = ["pci-stub", "pciback", "uio_pci_generic", "xen-pcib
 
 /// Whether a driver assigns a function to a virtual machine or to user space.
 fn hands_on(driver: &str) -> bool {
-    driver.contains("vfio") || HANDS_ON.contains(&driver)
+    is_vfio(driver) || HANDS_ON.contains(&driver)
 }
 
 /// The host in one snapshot.

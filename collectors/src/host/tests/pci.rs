@@ -201,6 +201,27 @@ fn a_function_that_sleeps_is_not_asked_for_its_link() {
 }
 
 #[test]
+fn a_function_of_a_virtual_machine_is_not_asked_for_its_link() {
+    for (driver, is_asked) in [
+        ("vfio-pci", false),
+        ("nvgrace_gpu_vfio_pci", false),
+        ("mlx5_vfio_pci", false),
+        ("nvidia", true),
+    ] {
+        let node = Node::new();
+        for (file, text) in LINK {
+            node.write(&format!("{PCI}/{A}/{file}"), format!("{text}\n"));
+        }
+        let link = node.path(&format!("{PCI}/{A}/driver"));
+        fs::remove_file(&link).ok();
+        symlink(format!("../drivers/{driver}"), link).unwrap();
+        let found = node.read();
+        let has_link = found.keys().any(|k| k.starts_with("host_pci_link"));
+        assert_eq!(has_link, is_asked, "{driver}");
+    }
+}
+
+#[test]
 fn a_memory_controller_that_is_loaded_again_has_the_dimms_of_the_new_one() {
     let node = Node::new();
     let mut runner = node.runner();

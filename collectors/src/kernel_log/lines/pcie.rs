@@ -81,7 +81,7 @@ pub(super) static ROWS: &[Row] = &[
         meaning: fault(Ends::Reboot),
         forms: &[pci("not ready *ms after *; giving up")],
         // A guest resets it.
-        not: &["vfio-pci "],
+        not: &["vfio-pci ", "vfio_pci "],
         ..ROW
     },
     Row {
