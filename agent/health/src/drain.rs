@@ -589,7 +589,7 @@ impl Drain {
             State::None | State::Overridden | State::Held if self.late.drain_is_out(facts.now.wall) => {
                 Some(pace.watch(facts.watch))
             }
-            State::None if self.timing.lift_unsaved => Some(pace.saved(facts.watch)),
+            State::None if self.timing.lift_unsaved && pace.blind < 3 => Some(pace.saved(facts.watch)),
             State::None | State::Overridden if pace.blind > 0 => Some(pace.unproven()),
             State::None | State::Overridden => poll.map(|every| pace.watch(every)),
             State::Drained if self.unsaved => Some(pace.saved(facts.watch)),

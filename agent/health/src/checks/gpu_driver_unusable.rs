@@ -51,7 +51,7 @@ const OTHERS: [&str; 5] = ["blocked", "limit", "panic", "settings", "thread"];
 /// Reasons of an incomplete installation of nodewarden: jobs may still use the GPUs.
 const INSTALLATION: [&str; 4] = ["denied", "no_device_files", "no_library", "no_permission"];
 
-/// The GPUs that the driver served in this boot.
+/// The GPUs that the driver served in this boot, or had while it was faulty.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Unusable(BTreeSet<PciAddress>);
@@ -65,15 +65,15 @@ struct Fault {
 impl Watch for Unusable {
     fn look<'a>(&mut self, judge: &Judge<'a>) -> Vec<Judged<'a>> {
         let up = judge.gpus.iter().filter(|g| g.is_up() == Some(true));
-        for pci in up.filter_map(|g| g.pci.clone()) {
-            if self.0.len() < MAX && self.0.insert(pci) {
-                judge.counted();
-            }
-        }
+        self.had(judge, up.filter_map(|g| g.pci.as_ref()));
         let Some(collector) = judge.snapshot.collector(COLLECTOR) else {
             return Vec::new();
         };
         let fault = self.fault(judge, collector);
+        if fault.is_some() {
+            // Its module is unloaded for the repair: they are then without a driver, and not well.
+            self.had(judge, judge.host.gpus_of(COLLECTOR));
+        }
         let has_gpus = judge.host.gpus_of(COLLECTOR).next().is_some() || !self.missed(judge).is_empty();
         let reading = match (&fault, &collector.presence) {
             (Some(_), _) => Reading::Bad,
@@ -103,6 +103,14 @@ impl Watch for Unusable {
 }
 
 impl Unusable {
+    fn had<'a>(&mut self, judge: &Judge<'_>, gpus: impl Iterator<Item = &'a PciAddress>) {
+        for pci in gpus {
+            if self.0.len() < MAX && self.0.insert(pci.clone()) {
+                judge.counted();
+            }
+        }
+    }
+
     fn fault(&self, judge: &Judge<'_>, collector: &CollectorState) -> Option<Fault> {
         let host = judge.host;
         let bound = host.gpus_of(COLLECTOR).count();
@@ -163,7 +171,9 @@ impl Unusable {
             let reading = match host.place(&pci) {
                 Place::Present(_) if is_of("") && is_open && missed.contains(&pci) => Reading::Bad,
                 // The site no longer expects it, and no boot had it.
-                Place::Present(_) if is_of("") && !missed.contains(&pci) => Reading::Good,
+                Place::Present(_) if is_of("") && host.is_complete() && !missed.contains(&pci) => {
+                    Reading::Good
+                }
                 Place::Present(_) if is_of(COLLECTOR) => Reading::Good,
                 Place::Reassigned => Reading::Good,
                 // Check `gpu-missing` has the configured ones.

@@ -60,7 +60,9 @@ impl Watch for Missing {
                 .iter()
                 .map(|pci| unexpected(judge, &CHECK, key(pci), subject(pci))),
         );
-        unseen.extend(configured.iter().filter(|pci| is_unseen(pci)).cloned());
+        let is_only_configured =
+            |pci: &&PciAddress| is_unseen(pci) && (!bad.contains(*pci) || self.0.contains(*pci));
+        unseen.extend(configured.iter().filter(is_only_configured).cloned());
         judge.changed(self.0 != unseen);
         self.0 = unseen;
         judged

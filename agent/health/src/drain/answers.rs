@@ -251,6 +251,9 @@ impl Drain {
         let named = node.incident().filter(|_| node.is_drained());
         let other = named.filter(|id| self.incident.as_ref() != Some(id));
         if let Some(other) = other.cloned() {
+            if !self.late.is_ours(&other) {
+                self.withdraw_order();
+            }
             self.adopt(other, node, now);
             return None;
         }
@@ -284,7 +287,7 @@ impl Drain {
         } else if self.reboot == Reboot::Booted {
             self.forget(State::Wanted, RESUMED, now);
             Some(Happened::Lost)
-        } else if self.reboot_requested && !node.reboots && !self.taken {
+        } else if self.reboot_requested && !node.reboots && !self.taken && open {
             // A person's RESUME looks the same. UNDRAIN leaves the request.
             self.forget(State::Wanted, CANCELLED, now);
             Some(Happened::Lost)

@@ -92,7 +92,7 @@ impl Engine {
         if event.count == 0 || self.is_known(collector, event) {
             return;
         }
-        if is_followed {
+        if is_followed && !event.history {
             self.log.followed(event, now);
         }
         let cursor = Cursor {

@@ -87,6 +87,23 @@ fn a_site_may_drain_for_it_and_never_for_an_incomplete_installation() {
     }
 }
 
+/// The driver of these GPUs never served one: the first boot of an image whose library has another version.
+#[test]
+fn its_drain_stays_while_the_module_is_unloaded_for_the_repair() {
+    for during in [Presence::Unknown, Presence::NotHere, failed("not_loaded")] {
+        let mut settings = config(Mode::Drain);
+        settings.checks.insert(ID.to_owned(), Mode::Drain);
+        let mut sim = Sim::with(settings, None);
+        sim.host.driver = failed("version_mismatch");
+        sim.pass(700);
+        assert!(sim.slurm.is_drained());
+        unload(&mut sim);
+        sim.host.driver = during;
+        sim.pass(3600);
+        assert!(sim.slurm.is_drained() && found(&sim), "{:?}", sim.host.driver);
+    }
+}
+
 #[test]
 fn a_release_and_a_call_that_blocks_are_not_this_fault() {
     for presence in [Presence::Unknown, failed("blocked"), failed("settings")] {

@@ -291,17 +291,27 @@ fn one_that_only_the_configuration_expected_ends_when_the_address_leaves_it() {
 /// A card that died is not on the bus after the reboot either: what holds its drain is not the configuration.
 #[test]
 fn one_that_an_earlier_boot_had_stays_missing_although_no_configuration_names_it() {
-    let mut config = config(Mode::Drain);
-    config.checks.insert("rdma-missing".to_owned(), Mode::Drain);
-    let mut sim = with(Sim::with(config, None));
-    sim.host.ports.remove(3);
-    sim.host.networks.remove(3);
-    sim.pass(200);
-    assert!(sim.slurm.is_drained());
-    sim.reboot();
-    sim.pass(2 * HOUR);
-    assert_eq!(sim.incidents(), open(GONE));
-    assert!(sim.slurm.is_drained());
+    for is_configured in [false, true] {
+        let mut config = config(Mode::Drain);
+        config.checks.insert("rdma-missing".to_owned(), Mode::Drain);
+        let mut sim = with(Sim::with(config, None));
+        if is_configured {
+            let all = sim.host.ports.iter().map(|port| port.pci.as_str());
+            sim.config.rdma.addresses = all.map(pci).collect();
+            sim.reload();
+        }
+        sim.host.ports.remove(3);
+        sim.host.networks.remove(3);
+        sim.pass(200);
+        assert!(sim.slurm.is_drained());
+        sim.reboot();
+        sim.pass(HOUR);
+        sim.config.rdma.addresses.clear();
+        sim.reload();
+        sim.pass(2 * HOUR);
+        assert_eq!(sim.incidents(), open(GONE), "{is_configured}");
+        assert!(sim.slurm.is_drained());
+    }
 }
 
 #[test]

@@ -198,6 +198,30 @@ fn a_later_drain_than_that_of_the_record_is_own_and_root_lifts_it() {
     }
 }
 
+/// Who ordered the end of the recorded one has not seen the other.
+#[test]
+fn an_order_for_the_recorded_drain_does_not_lift_a_later_one() {
+    let mut sim = Sim::new(Mode::Drain);
+    sim.by_root = true;
+    sim.xid(119);
+    sim.pass(60);
+    let recorded = sim.engine.view().incidents[0].id.clone();
+    let reason = sim
+        .reason()
+        .replace(&recorded, "abcdefgh")
+        .replace("xid119", "xid79");
+    sim.slurm.admin_drains(&reason);
+    sim.slurm.user = "root".to_owned();
+    sim.restart();
+    sim.order(OrderVerb::Clear, &recorded).unwrap();
+    sim.pass(600);
+    assert!(sim.slurm.is_drained());
+    assert_eq!(sim.slurm.undrains, 0);
+    sim.order(OrderVerb::Clear, "abcdefgh").unwrap();
+    sim.pass(60);
+    assert!(!sim.slurm.is_drained());
+}
+
 #[test]
 fn a_disk_that_stays_full_is_tried_with_longer_pauses() {
     let mut sim = Sim::new(Mode::Drain);
