@@ -116,7 +116,7 @@ fn ten_thousand_connections_cost_few_descriptors_and_keep_no_scraper_out() {
     );
 }
 
-/// Each second it fails again, for the pages and for the control socket.
+/// Each second it fails again.
 #[test]
 fn a_daemon_without_free_descriptors_logs_once_a_minute_that_it_cannot_accept() {
     let mut node = Node::new();

@@ -211,13 +211,17 @@ impl Push<'_> {
             *faulty_of.entry(server).or_default() += 1;
         }
         let all_of = |server: &str| of_server.get(server).map_or(0, BTreeSet::len);
-        // A server without any connection needs no names of its targets.
-        let is_named_late = |(_, (_, server)): &(&&str, &(&'static str, &str))| {
-            let down = faulty_of.get(*server).copied().unwrap_or_default();
+        // A server without any connection needs the name of one target only.
+        let is_down = |server: &str| {
+            let down = faulty_of.get(server).copied().unwrap_or_default();
             down >= 2 && down >= all_of(server)
         };
-        let mut named: Vec<_> = faulty.iter().collect();
-        named.sort_by_key(is_named_late);
+        let mut shown = BTreeSet::new();
+        let (mut named, late): (Vec<_>, Vec<_>) = faulty
+            .iter()
+            .partition(|(_, (_, server))| !is_down(server) || shown.insert(*server));
+        named.sort_by_key(|(_, (_, server))| !is_down(server));
+        named.extend(late);
         named.truncate(MOST_FAULTY);
         named.sort_unstable();
         for (target, (state, server)) in named {

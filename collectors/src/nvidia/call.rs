@@ -16,8 +16,8 @@ pub(super) type NvmlQuery = (&'static str, u32);
 /// driver whose firmware does not answer takes up to 60 s for each.
 const GIVE_UP: u32 = 2;
 
-/// A call that failed after this time waited for firmware that does not answer, as would the next ones. A time-out that came at
-/// once is that of one value.
+/// A call that failed after this time waited for firmware that does not answer, as would the next ones: the driver waits 6 s to 60 s
+/// for it. A time-out that came at once is that of one value.
 const SLOW_FAILURE: Duration = Duration::from_secs(5);
 
 /// Durations of calls since the device is known.

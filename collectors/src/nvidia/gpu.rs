@@ -176,10 +176,10 @@ impl GpuState {
         open.fields.read(caller);
         if slowly && caller.gone().is_none() {
             let limits = Limits::read(caller, &open.limits);
-            // A partial answer is discarded, and what made it partial is not asked for again in each reading.
-            open.limits_read = Instant::now();
+            // A partial answer is discarded.
             if caller.gone().is_none() {
                 open.limits = limits;
+                open.limits_read = Instant::now();
             }
         }
         out.u64(&m::UP, &[gpu], 1);

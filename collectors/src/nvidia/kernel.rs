@@ -62,10 +62,13 @@ impl DriverFiles {
         word.is_some_and(|word| word.eq_ignore_ascii_case("yes"))
     }
 
-    /// Whether the GPU has no device file here, and another one has.
+    /// Whether the GPU has no device file, or no folder of the driver, here, and another one has.
     pub(super) fn is_without_file(&self, address: &str) -> bool {
         let Some(minor) = self.information(address, "Device Minor:") else {
-            return false;
+            // NVIDIA's container runtime shows the folders of its own GPUs only.
+            let is_absent = matches!(root::inode(&self.gpus.join(address)), Ok(None));
+            return is_absent
+                && root::list(&self.gpus).is_ok_and(|all| all.is_some_and(|all| !all.is_empty()));
         };
         let names = root::list(&self.devices).ok().flatten().unwrap_or_default();
         let numbers = names.iter().filter_map(|name| name.strip_prefix("nvidia"));

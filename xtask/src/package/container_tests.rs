@@ -183,8 +183,13 @@ fn a_pod_has_the_folders_of_the_program_and_none_else_to_write() {
     let run = path_of("SYSTEM_RUN", "agent/src/runner/mod.rs");
     let config = path_of("DEFAULT_FILE", "agent/src/config/source.rs");
     let drop_ins = config.replace("nodewarden.toml", "conf.d");
-    let unit = format!("{}.mount", state.trim_start_matches('/').replace('/', "-"));
-    assert_eq!(setting("Wants").concat(), unit);
+    // Of the folder and of each above it.
+    let parts: Vec<&str> = state.split('/').skip(1).collect();
+    let mounts: Vec<String> = (1..=parts.len())
+        .map(|n| format!("{}.mount", parts[..n].join("-")))
+        .collect();
+    assert_eq!(setting("Wants"), mounts);
+    assert!(mounts.iter().all(|mount| setting("After").contains(mount)));
     let mounts = mounts();
     let writable: Vec<&String> = mounts
         .iter()

@@ -333,12 +333,12 @@ fn a_gpu_that_never_answered_is_named_by_what_the_kernel_knows() {
 #[test]
 fn a_gpu_of_another_container_is_denied_and_not_refused() {
     let address = "0000:52:00.0";
-    let reason = |files: &[&str], by_address: Option<Fault>| {
+    let reason = |of_driver: &str, files: &[&str], by_address: Option<Fault>| {
         let mut node = Node::of("h100");
         node.add_pci(address, "nvidia");
         let information = "Model: \t\t NVIDIA H100\nDevice Minor: \t 2\n";
         node.write(
-            &format!("proc/driver/nvidia/gpus/{address}/information"),
+            &format!("proc/driver/nvidia/gpus/{of_driver}/information"),
             information,
         );
         for file in files {
@@ -358,16 +358,22 @@ fn a_gpu_of_another_container_is_denied_and_not_refused() {
         words.iter().find(found).copied()
     };
     let denied = || Some(Fault::Code(code::NO_PERMISSION));
+    let of_others = ["nvidiactl", "nvidia0", "nvidia1"];
+    assert_eq!(reason(address, &of_others, None), Some("no_permission"));
+    assert_eq!(reason(address, &[], denied()), Some("no_permission"));
     assert_eq!(
-        reason(&["nvidiactl", "nvidia0", "nvidia1"], None),
-        Some("no_permission")
+        reason("0000:1b:00.0", &[], None),
+        Some("no_permission"),
+        "no folder"
     );
-    assert_eq!(reason(&[], denied()), Some("no_permission"));
     assert_eq!(
-        reason(&["nvidiactl", "nvidia0", "nvidia2"], None),
+        reason(address, &["nvidiactl", "nvidia0", "nvidia2"], None),
         Some("refused")
     );
-    assert_eq!(reason(&["nvidiactl", "nvidia-uvm"], None), Some("refused"));
+    assert_eq!(
+        reason(address, &["nvidiactl", "nvidia-uvm"], None),
+        Some("refused")
+    );
 }
 
 #[test]
