@@ -23,11 +23,12 @@ pub(super) struct Audited {
 }
 
 impl Audited {
-    /// Whether an entry is new. An outcome always is, and ends the act.
+    /// Whether an entry is new. An outcome always is, and ends what was tried: a node has one drain, so a later act for another
+    /// incident is another act.
     fn takes(&mut self, entry: &Entry) -> bool {
         let of = (entry.act, entry.incident.clone());
         if !entry.kind.repeats() {
-            self.acts.retain(|(known, _)| known.1 != of.1);
+            self.acts.clear();
             return true;
         }
         // Its text changes with each try, and several incidents take turns.

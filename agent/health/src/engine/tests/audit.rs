@@ -442,3 +442,27 @@ proptest! {
         prop_assert!(lifts >= sim.slurm.undrains, "{:?}", sim.trail());
     }
 }
+
+/// The drain for one incident fails, and that for another one is written and lifted before the next try.
+#[test]
+fn an_intent_that_was_tried_before_another_drain_is_an_entry_again() {
+    use Happens as H;
+    let mut sim = watched(Mode::Drain);
+    for happens in [
+        H::Xid(74),
+        H::Reboot,
+        H::AdminResumes,
+        H::Trouble(Trouble::Failed),
+        H::Pass(1),
+        H::Xid(46),
+        H::Xid(74),
+        H::AdminResumes,
+        H::Pass(11),
+    ] {
+        apply(&mut sim, &happens);
+    }
+    let trail = sim.trail();
+    let end = ["Overridden", "Wanted Drain", "Written Drain"];
+    assert!(trail.ends_with(&end.map(str::to_owned)), "{trail:?}");
+    acts(&sim).unwrap();
+}
