@@ -78,7 +78,7 @@ fn head(status: &NodeStatus, now: ReplyTime, screen: &Screen) -> String {
         );
     }
     if status.config_error {
-        let text = "the last reload failed, the previous configuration is in force; see `nodewarden config check`, with \
+        let text = "the last reload failed, the previous one is in force: `nodewarden config check`, with \
                     the --config and --set of the daemon";
         line("configuration", Paint::Bad, text.to_owned());
     }

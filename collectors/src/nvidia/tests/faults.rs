@@ -346,9 +346,13 @@ fn a_gpu_of_another_container_is_denied_and_not_refused() {
         }
         node.driver.remove(2).unwrap();
         if let Some(fault) = by_address {
-            node.driver
-                .break_call(2, "nvmlDeviceGetHandleByPciBusId", fault)
-                .unwrap();
+            let rule = testkit::nvml::Rule {
+                gpu: None,
+                call: Some("nvmlDeviceGetHandleByPciBusId_v2".to_owned()),
+                field: None,
+                fault,
+            };
+            node.driver.inject(rule).unwrap();
         }
         let seen = node.read_until("the others answer", |seen| up(seen).len() == 7);
         let label = format!("pci:{address}");

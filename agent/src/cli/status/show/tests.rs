@@ -132,7 +132,8 @@ fn a_drain_says_why_since_when_and_whether_it_is_recorded() {
         "nodewarden:xid gpu GPU-1 xid79",
         &screen::time(1_700_000_000),
         "never lifted automatically",
-        "see `nodewarden config check`, with the --config and --set of the daemon",
+        "`nodewarden config check`,",
+        "the --config and --set of the daemon",
         "the new addresses need `systemctl restart nodewarden`",
         "the state directory is not used",
     ] {
