@@ -291,7 +291,7 @@ impl Nvidia {
             let replaced = !pci.is_empty() && found.values().any(|e| e.identity.pci == *pci);
             if !given_away && !replaced {
                 let code = entry.handle.err().unwrap_or(Code::GPU_IS_LOST);
-                // What is denied is there.
+                // A GPU that is denied is there.
                 let refused = refused.find(|code| *code != Code::NO_PERMISSION);
                 let code = refused.unwrap_or(code);
                 found.insert(

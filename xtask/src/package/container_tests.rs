@@ -185,11 +185,11 @@ fn a_pod_has_the_folders_of_the_program_and_none_else_to_write() {
     let drop_ins = config.replace("nodewarden.toml", "conf.d");
     // Of the folder and of each above it.
     let parts: Vec<&str> = state.split('/').skip(1).collect();
-    let mounts: Vec<String> = (1..=parts.len())
+    let units: Vec<String> = (1..=parts.len())
         .map(|n| format!("{}.mount", parts[..n].join("-")))
         .collect();
-    assert_eq!(setting("Wants"), mounts);
-    assert!(mounts.iter().all(|mount| setting("After").contains(mount)));
+    assert_eq!(setting("Wants"), units);
+    assert!(units.iter().all(|unit| setting("After").contains(unit)));
     let mounts = mounts();
     let writable: Vec<&String> = mounts
         .iter()
