@@ -123,8 +123,16 @@ fn a_daemon_without_free_descriptors_logs_once_a_minute_that_it_cannot_accept() 
     node.start();
     let (pid, address) = (node.core_pid(), node.address().unwrap());
     let limit = format!("--nofile={}", descriptors(pid));
+    // As the daemon's user: root alone may lack CAP_SYS_RESOURCE.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let id = |key: &str| -> u32 {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
     let set = Command::new("prlimit")
         .args(["--pid", &pid.to_string(), &limit])
+        .uid(id("Uid:"))
+        .gid(id("Gid:"))
         .status();
     assert!(set.unwrap().success());
     let _held: Vec<TcpStream> = (0..8).map(|_| connect(&address)).collect();
