@@ -14,7 +14,7 @@ use crate::parent::slurm::here;
 use crate::parent::slurm::write::Slurm;
 use crate::parent::state::Records;
 use crate::refusals::Refusals;
-use model::scheduler::{Action, ActionId, LookError, NodeState, Outcome, patience};
+use model::scheduler::{Action, ActionId, LookError, NOT_WRITTEN, NodeState, Outcome, patience};
 use sys::poll::Waker;
 use sys::spawn::CommandRunner;
 
@@ -54,7 +54,7 @@ impl ActRequest {
     fn failed(self, why: &str) -> ActReply {
         match self {
             Self::Look => ActReply::Looked(Err(LookError::Failed(why.to_owned()))),
-            Self::Act(id, _) => ActReply::Acted(id, Outcome::Failed(format!("nothing was written: {why}"))),
+            Self::Act(id, _) => ActReply::Acted(id, Outcome::Failed(format!("{NOT_WRITTEN}{why}"))),
         }
     }
 
@@ -190,15 +190,16 @@ impl ActRunner {
             _ => &mut self.acts,
         };
         let why = if self.waiting.len() >= MAX_WAITING {
-            "nothing was written: too many requests at once"
+            "too many requests at once"
         } else if !limit.take(1, Instant::now()) {
-            "nothing was written: too many requests to change the node: at most 10 at once and 1 each 5 s"
+            "too many requests to change the node: at most 10 at once and 1 each 5 s"
         } else {
             self.waiting.push_back(ActRequest::Act(id, action));
             self.next();
             return;
         };
-        self.refuse("acts", why, ActReply::Acted(id, Outcome::Failed(why.to_owned())));
+        let why = format!("{NOT_WRITTEN}{why}");
+        self.refuse("acts", &why, ActReply::Acted(id, Outcome::Failed(why.clone())));
     }
 
     fn refuse(&mut self, kind: &'static str, why: &str, answer: ActReply) {

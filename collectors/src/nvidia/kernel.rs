@@ -62,8 +62,8 @@ impl DriverFiles {
         word.is_some_and(|word| word.eq_ignore_ascii_case("yes"))
     }
 
-    /// Whether the GPU has no device file, or no folder of the driver, here, and another one has.
-    pub(super) fn is_without_file(&self, address: &str) -> bool {
+    /// Whether the GPU is that of another container: it has no device file here, or no folder of the driver, and another one has.
+    pub(super) fn is_of_others(&self, address: &str) -> bool {
         let Some(minor) = self.information(address, "Device Minor:") else {
             // NVIDIA's container runtime shows the folders of its own GPUs only.
             let is_absent = matches!(root::inode(&self.gpus.join(address)), Ok(None));

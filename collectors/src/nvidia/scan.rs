@@ -271,7 +271,7 @@ impl Nvidia {
             }
             let code = match self.ask_by_address(&pci) {
                 // A container with a part of the node's GPUs.
-                Err(Code::NOT_FOUND) if self.kernel.is_without_file(&pci) => Code::NO_PERMISSION,
+                Err(Code::NOT_FOUND) if self.kernel.is_of_others(&pci) => Code::NO_PERMISSION,
                 Err(code) if code == Code::NO_PERMISSION || !code.is_unsupported() => code,
                 Err(_) => refused.next().unwrap_or(Code::NOT_FOUND),
                 // It opens by address and not by index: it still has no name.

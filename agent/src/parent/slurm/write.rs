@@ -193,7 +193,7 @@ impl Slurm {
     /// Carries out an action, if the node's current state permits it.
     pub fn act(&mut self, action: &Action) -> Outcome {
         if !action::is_ours(action) {
-            return Outcome::Failed("nothing was written: not a reason or incident of nodewarden".to_owned());
+            return Outcome::Failed(format!("{NOT_WRITTEN}not a reason or incident of nodewarden"));
         }
         if let Some(outcome) = self.stopped(action) {
             return outcome;
@@ -222,7 +222,7 @@ impl Slurm {
             return outcome;
         }
         if self.given_up.load(Ordering::Acquire) {
-            return Outcome::Unknown("nothing was written: the request was abandoned".to_owned());
+            return Outcome::Unknown(format!("{NOT_WRITTEN}the request was abandoned"));
         }
         let refused = match self.update(&found, action, &before) {
             Ok(refused) => refused,

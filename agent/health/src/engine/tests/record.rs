@@ -126,16 +126,22 @@ fn a_record_that_was_not_stored_is_stored_later() {
     assert_eq!((sim.drain_state().as_str(), sim.slurm.drains), ("overridden", 2));
 }
 
+/// Drained, and repaired while the record cannot be stored.
+fn repaired_without_a_record() -> Sim {
+    let mut sim = Sim::holding();
+    sim.xid(119);
+    sim.pass(15);
+    sim.disk_works = false;
+    sim.verdict_154(Recovery::None);
+    sim.pass(3600);
+    sim
+}
+
 /// The next start would find the incident open and the drain gone.
 #[test]
 fn nothing_is_lifted_automatically_while_the_record_cannot_be_stored() {
     for restarts in [false, true] {
-        let mut sim = Sim::holding();
-        sim.xid(119);
-        sim.pass(15);
-        sim.disk_works = false;
-        sim.verdict_154(Recovery::None);
-        sim.pass(3600);
+        let mut sim = repaired_without_a_record();
         let drain = sim.engine.view().drain;
         assert!(sim.slurm.is_drained());
         assert!(drain.why.contains("the record cannot be stored"), "{drain:?}");
@@ -155,12 +161,7 @@ fn nothing_is_lifted_automatically_while_the_record_cannot_be_stored() {
 
 #[test]
 fn an_operator_lifts_a_drain_while_the_record_cannot_be_stored() {
-    let mut sim = Sim::holding();
-    sim.xid(119);
-    sim.pass(15);
-    sim.disk_works = false;
-    sim.verdict_154(Recovery::None);
-    sim.pass(3600);
+    let mut sim = repaired_without_a_record();
     let id = sim.engine.view().drain.incident.unwrap();
     sim.order(OrderVerb::Clear, &id).unwrap();
     assert!(!sim.slurm.is_drained());
