@@ -1,32 +1,29 @@
 //! One port: state, rate, properties and counters.
 
+mod read;
+
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::errno::Errno;
 
 use super::attribute::{self, Attribute, AttributeFiles};
 use super::connections::Connections;
-use super::counter::{self, Counter, CounterReading, Meaning};
-use super::down::{self, DownAnswer};
+use super::counter::{self, Counter};
+use super::down::DownAnswer;
 use super::facts::{DeviceFacts, PortFacts};
 use super::function::DeviceFunction;
 use super::hub::Hub;
+use super::metrics::Row;
 use super::metrics::drivers::{Means, Words};
-use super::metrics::{
-    CARRIER_DOWN, DEVICE_INFO, HW_COUNTERS_INFO, HW_COUNTERS_LIFESPAN, NETDEV_UP, PORT_INFO, PORT_LANES,
-    PORT_PHYSICAL_STATE, PORT_RATE, PORT_SATURATED_COUNTERS, PORT_STATE, PORT_UNREADABLE_FILES, RESOURCES,
-    Row,
-};
 use super::netlink_port::NetlinkPort;
 use super::setup::RdmaSetup;
-use super::stats::{DeviceKey, NetlinkStats, StatsResult};
+use super::stats::{DeviceKey, NetlinkStats};
 use super::text::{self, Reason};
 use crate::netlink::nldev;
 use crate::sys::netlink::{self, IdleSocket, NetlinkTransport, SharedTransport};
-use crate::sys::{boot, root};
-use crate::{Block, Device, Error, Subject, SubjectKind, Value};
+use crate::{Block, Device, Error, Subject, SubjectKind};
 
 /// `IB_PORT_DOWN`.
 pub(crate) const DOWN: u64 = 1;
@@ -68,6 +65,11 @@ impl PortLocation {
     /// The port's folder.
     pub(crate) fn port_folder(&self) -> PathBuf {
         self.folder.join("ports").join(&self.port)
+    }
+
+    /// The labels of a port's series.
+    const fn labels(&self) -> [&str; 2] {
+        [self.device.as_str(), self.port.as_str()]
     }
 }
 
@@ -288,282 +290,6 @@ impl RdmaPort {
             });
         }
     }
-
-    fn read_info(&self, out: &mut Block) {
-        let PortLocation {
-            device,
-            port,
-            function,
-            numa_node,
-            ..
-        } = &self.place;
-        out.info(
-            &PORT_INFO,
-            &[
-                device,
-                port,
-                &self.facts.link_layer,
-                &self.facts.netdev,
-                &function.pci,
-                numa_node,
-                &function.driver,
-                function.word(),
-            ],
-        );
-    }
-
-    fn read_device_info(&self, out: &mut Block) {
-        let device = &self.place.device;
-        if let Some((facts, _)) = &self.device {
-            let DeviceFacts {
-                board_id,
-                firmware_version,
-                hca_type,
-                node_guid,
-                ..
-            } = facts;
-            out.info(
-                &DEVICE_INFO,
-                &[device, board_id, firmware_version, hca_type, node_guid],
-            );
-        }
-    }
-}
-
-/// The number of unreadable files, by reason.
-#[derive(Default)]
-struct UnreadableFiles([u64; Reason::ALL.len()]);
-
-impl UnreadableFiles {
-    /// The value; if absent, it is counted.
-    #[inline]
-    fn note<T>(&mut self, read: Result<T, Reason>) -> Option<T> {
-        let reason = match read {
-            Ok(value) => return Some(value),
-            Err(reason) => reason,
-        };
-        if let Some(count) = self.0.get_mut(reason as usize) {
-            *count += 1;
-        }
-        None
-    }
-}
-
-/// Collects the counters of a port.
-struct Counted<'a> {
-    port: [&'a str; 2],
-    unreadable: &'a mut UnreadableFiles,
-    /// The number of counters at their maximum; `None` if it is unknown for all of them.
-    saturated: Option<u64>,
-    out: &'a mut Block,
-}
-
-impl Counted<'_> {
-    #[inline]
-    fn push(&mut self, meaning: &Meaning, reading: Result<CounterReading, Reason>) {
-        let reading = self.unreadable.note(reading);
-        let value = reading.as_ref().map_or(Value::Absent, |r| r.value);
-        let is_saturated = reading.and_then(|r| r.is_saturated);
-        meaning.push(self.port, value, is_saturated, self.out);
-        if let Some(is_saturated) = is_saturated.filter(|_| meaning.clamps()) {
-            *self.saturated.get_or_insert(0) += u64::from(is_saturated);
-        }
-    }
-}
-
-impl RdmaPort {
-    /// Reads it. Each file may block for a minute: after one that did, the remaining files are not read.
-    pub(super) fn read_within(&mut self, deadline: Duration, out: &mut Block) -> Result<(), Error> {
-        let (now, began) = (Instant::now(), boot::monotonic_coarse());
-        let until = began.saturating_add(deadline);
-        let in_time = |place: &PortLocation| match boot::monotonic_coarse() {
-            time if time < until => Ok(()),
-            time => Err(Error::Slow {
-                path: place.port_folder(),
-                took: time.saturating_sub(began),
-            }),
-        };
-        let mut unreadable = UnreadableFiles::default();
-        let standing = self.standing(now);
-        let answer = match (&standing, &mut self.port_query) {
-            (Some(down), _) => down.answer.clone(),
-            (None, Some(query)) => {
-                let answer = query.port(now);
-                in_time(&self.place)?;
-                answer
-            }
-            (None, None) => None,
-        };
-        let state = match (&answer, &standing) {
-            (Some(answer), _) => Ok(answer.state.into()),
-            (None, Some(_)) => Ok(DOWN),
-            (None, None) => self.state.read(now, text::state),
-        };
-        if state == Err(Reason::Gone) {
-            let folder = self.place.port_folder();
-            if root::list(&folder)?.is_none() {
-                return Err(Error::io(&folder, Errno::ENODEV.into()));
-            }
-        }
-        in_time(&self.place)?;
-        self.refresh(now, answer.as_ref());
-        in_time(&self.place)?;
-        self.read_device_info(out);
-        if self.facts.is_representor {
-            // The first port speaks for the device and the node, whatever it is.
-            if let Some(setup) = &mut self.setup {
-                setup.show_node(now, out);
-            }
-            let port = (&self.place, &mut self.port_query);
-            return read_device(port, &mut self.device, now, &in_time, &mut unreadable, out);
-        }
-        self.read_info(out);
-
-        let (device, number) = (self.place.device.as_str(), self.place.port.as_str());
-        let port = &[device, number];
-        let is_down = state == Ok(DOWN);
-        if let Err(reason) = state {
-            // Below the class: the tree may be elsewhere.
-            out.incomplete(&Error::State {
-                what: format!("{device}/ports/{number}/state: unreadable ({})", reason.word()),
-                reason: reason.word(),
-            });
-        }
-        out.maybe_u64(&PORT_STATE, port, unreadable.note(state));
-        let physical_state = match (&answer, &standing) {
-            (Some(answer), _) => Ok(answer.physical_state.into()),
-            (None, Some(down)) => down.physical_state,
-            (None, None) => self.physical_state.read(now, text::state),
-        };
-        let is_noisy = down::is_noisy(&self.facts.link_layer, &self.place.function.driver);
-        if standing.is_none() {
-            let down = DownPort {
-                answer,
-                physical_state,
-            };
-            self.down.asked(now, (is_down && is_noisy).then_some(down));
-        }
-        out.maybe_u64(&PORT_PHYSICAL_STATE, port, unreadable.note(physical_state));
-        if let Some(rate) = &mut self.rate {
-            // Without the speed of a link that is down, such a driver reports 1 Gb/s.
-            let rate = (!is_down || !is_noisy).then(|| rate.read(now, text::rate));
-            let rate = rate.and_then(|rate| unreadable.note(rate));
-            out.maybe_u64(&PORT_RATE, port, rate.map(|r| r.bytes_per_second));
-            out.maybe_u64(&PORT_LANES, port, rate.map(|r| r.lanes));
-        }
-        if let Some(file) = &mut self.carrier_down {
-            let count = file.read(now, text::number);
-            out.maybe_u64(&CARRIER_DOWN, port, unreadable.note(count));
-        }
-        if let Some(file) = &mut self.netdev_up {
-            let is_up = unreadable.note(file.read(now, text::operstate)).flatten();
-            out.maybe_u64(&NETDEV_UP, port, is_up.map(u64::from));
-        }
-        self.connections.show(now, *port, out);
-        let lifespan = self.facts.lifespan.map(|ms| Duration::from_millis(ms.into()));
-        if !self.hw_counters.is_empty() {
-            let seconds = lifespan.map(|l| Value::F64(l.as_secs_f64()));
-            out.push(&HW_COUNTERS_LIFESPAN, port, seconds.unwrap_or(Value::Absent));
-        }
-
-        let index = self.port_query.as_ref().and_then(NetlinkPort::index);
-        let asked = self.stats.as_mut().map(|stats| {
-            stats.found(index);
-            stats.ask(now, lifespan.unwrap_or_default())
-        });
-        if !self.hw_counters.is_empty() {
-            let by_netlink = !matches!(asked, None | Some(StatsResult::Files));
-            let source = if by_netlink { "netlink" } else { "sysfs" };
-            out.info(&HW_COUNTERS_INFO, &[device, number, source]);
-        }
-        let mut counted = Counted {
-            port: *port,
-            unreadable: &mut unreadable,
-            saturated: None,
-            out,
-        };
-        in_time(&self.place)?;
-        match (asked, &self.stats) {
-            (Some(StatsResult::Counters), Some(stats)) => {
-                for (meaning, reading) in stats.counters() {
-                    counted.push(meaning, reading);
-                }
-            }
-            (Some(StatsResult::Refused(reason)), Some(stats)) => {
-                // The files would send the same query to the driver.
-                for (meaning, _) in stats.counters() {
-                    counted.push(meaning, Err(reason));
-                }
-            }
-            _ => {
-                for counter in &mut self.hw_counters {
-                    in_time(&self.place)?;
-                    let reading = counter.read(now);
-                    counted.push(&counter.meaning, reading);
-                }
-            }
-        }
-        for counter in &mut self.counters {
-            in_time(&self.place)?;
-            let reading = counter.read(now);
-            counted.push(&counter.meaning, reading);
-        }
-        let Counted {
-            saturated,
-            out,
-            unreadable,
-            ..
-        } = counted;
-        out.maybe_u64(&PORT_SATURATED_COUNTERS, port, saturated);
-
-        if let Some(setup) = &mut self.setup {
-            in_time(&self.place)?;
-            setup.show(now, &self.place, &self.facts.link_layer, out);
-        }
-        let of = (&self.place, &mut self.port_query);
-        read_device(of, &mut self.device, now, &in_time, unreadable, out)?;
-        for reason in &self.unlisted {
-            unreadable.note(Err::<(), _>(*reason));
-        }
-        for (reason, count) in Reason::ALL.iter().zip(unreadable.0) {
-            out.u64(&PORT_UNREADABLE_FILES, &[device, number, reason.word()], count);
-        }
-        in_time(&self.place)
-    }
-}
-
-/// Reads what the device has, if the port speaks for it.
-fn read_device(
-    (place, query): (&PortLocation, &mut Option<NetlinkPort>),
-    of_device: &mut Option<(DeviceFacts, Vec<Counter>)>,
-    now: Instant,
-    in_time: &impl Fn(&PortLocation) -> Result<(), Error>,
-    unreadable: &mut UnreadableFiles,
-    out: &mut Block,
-) -> Result<(), Error> {
-    let Some((_, counters)) = of_device else {
-        return Ok(());
-    };
-    let (device, number) = (place.device.as_str(), place.port.as_str());
-    let resources = query.as_mut().and_then(|t| t.resources(now));
-    for (kind, count) in resources.into_iter().flatten() {
-        out.u64(&RESOURCES, &[device, kind], *count);
-    }
-    for counter in counters {
-        in_time(place)?;
-        let value = unreadable
-            .note(counter.read(now))
-            .map_or(Value::Absent, |r| r.value);
-        let Meaning {
-            metric,
-            name,
-            is_named,
-            ..
-        } = &counter.meaning;
-        let second = if *is_named { name } else { number };
-        out.push(metric, &[device, second], value);
-    }
-    Ok(())
 }
 
 /// Why a folder could not be listed, as of a file.
