@@ -40,7 +40,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("runbooks.rs"), runbooks()?)
 }
 
-/// The rows of `RUNBOOKS` in src/http/runbooks.rs, by path.
+/// The rows of `RUNBOOKS` in src/http/runbooks.rs, by name.
 fn runbooks() -> io::Result<String> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(RUNBOOKS)? {
@@ -48,18 +48,16 @@ fn runbooks() -> io::Result<String> {
         let Some(name) = file.file_stem().and_then(|stem| stem.to_str()) else {
             continue;
         };
-        let (path, title) = match name {
-            "README" => ("/runbooks/".to_owned(), "Runbooks"),
-            name => (format!("/runbooks/{name}"), name),
-        };
-        rows.push((path, title.to_owned(), body(&fs::read_to_string(&file)?)));
+        // The list of all stands at the root of the others.
+        let name = if name == "README" { "" } else { name };
+        rows.push((name.to_owned(), body(&fs::read_to_string(&file)?)));
     }
     rows.sort();
     let mut text = String::from("&[\n");
-    for (path, title, body) in rows {
+    for (name, body) in rows {
         writeln!(
             text,
-            "    Runbook {{ path: {path:?}, title: {title:?}, body: {body:?} }},"
+            "    Runbook {{ name: Text::new({name:?}), body: {body:?} }},"
         )
         .map_err(io::Error::other)?;
     }

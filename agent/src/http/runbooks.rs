@@ -4,37 +4,58 @@
 use maud::{PreEscaped, html};
 
 use super::document::document;
+use collectors::inline::Text;
 use health::checks;
 
 /// One runbook.
 #[derive(Debug)]
 pub(super) struct Runbook {
-    /// The path of its page.
-    pub(super) path: &'static str,
-    /// Its file without extension.
-    pub(super) title: &'static str,
+    /// Its file without extension. Empty: the list of all.
+    name: Text<40>,
     /// Its text, as HTML.
     body: &'static str,
+}
+
+impl Runbook {
+    /// The path of its page.
+    pub(super) fn path(&self) -> String {
+        format!("{INDEX}{}", self.name.as_str())
+    }
+
+    /// The name of a check.
+    pub(super) fn title(&self) -> &str {
+        match self.name.as_str() {
+            "" => "Runbooks",
+            name => name,
+        }
+    }
 }
 
 /// The path of the list of all runbooks.
 pub(super) const INDEX: &str = "/runbooks/";
 
-/// All pages, by path.
+/// All pages, by name.
 static RUNBOOKS: &[Runbook] = include!(concat!(env!("OUT_DIR"), "/runbooks.rs"));
 
 /// The runbook at this path.
 pub(super) fn at(path: &str) -> Option<&'static Runbook> {
-    let path = if path == "/runbooks" { INDEX } else { path };
-    let found = RUNBOOKS
-        .binary_search_by_key(&path, |runbook| runbook.path)
-        .ok()?;
-    RUNBOOKS.get(found)
+    named(if path == "/runbooks" {
+        ""
+    } else {
+        path.strip_prefix(INDEX)?
+    })
 }
 
 /// The runbook of a check. `None`: a check of another release.
 pub(super) fn of_check(id: &str) -> Option<&'static Runbook> {
-    at(&format!("{INDEX}{}", checks::check(id)?.id))
+    named(checks::check(id)?.id)
+}
+
+fn named(name: &str) -> Option<&'static Runbook> {
+    let found = RUNBOOKS
+        .binary_search_by_key(&name, |runbook| runbook.name.as_str())
+        .ok()?;
+    RUNBOOKS.get(found)
 }
 
 /// The page.
@@ -45,7 +66,7 @@ pub(super) fn render(runbook: &Runbook) -> String {
             (PreEscaped(runbook.body))
         }
     };
-    document(runbook.title, None, &body)
+    document(runbook.title(), None, &body)
 }
 
 #[cfg(test)]
@@ -63,10 +84,10 @@ mod tests {
             for link in runbook.body.split("href=\"").skip(1) {
                 let link = link.split('"').next().unwrap();
                 let path = link.split('#').next().unwrap();
-                assert!(at(path).is_some(), "{}: {link}", runbook.path);
+                assert!(at(path).is_some(), "{}: {link}", runbook.title());
                 links += 1;
             }
-            assert!(!runbook.body.contains("<script"), "{}", runbook.path);
+            assert!(!runbook.body.contains("<script"), "{}", runbook.title());
         }
         assert!(links > RUNBOOKS.len(), "{links}");
     }

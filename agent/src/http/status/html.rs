@@ -115,7 +115,7 @@ fn incident(i: &IncidentReport, gpus: &[GpuView]) -> Markup {
                 dt { "Remedy" } dd { b { (visible(&i.remedy)) } }
                 dt { "Mode" } dd { (effect) }
                 @if let Some(page) = runbooks::of_check(&i.check) {
-                    dt { "Runbook" } dd { a href=(page.path) { (page.title) } }
+                    dt { "Runbook" } dd { a href=(page.path()) { (page.title()) } }
                 }
                 dt { "Evidence" } dd { code { "nodewarden why " (visible(&i.id)) } }
                 dt { "Open for" } dd { (span(i.age)) ", since " (screen::zoned_time(i.since)) }
