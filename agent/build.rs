@@ -37,11 +37,13 @@ fn main() -> io::Result<()> {
     }
     println!("cargo:rerun-if-changed={RUNBOOKS}");
     let out = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
-    fs::write(Path::new(&out).join("runbooks.rs"), runbooks()?)
+    let (rows, bodies) = runbooks()?;
+    fs::write(Path::new(&out).join("runbooks.rs"), rows)?;
+    fs::write(Path::new(&out).join("runbooks.html"), bodies)
 }
 
-/// The rows of `RUNBOOKS` in src/http/runbooks.rs, by name.
-fn runbooks() -> io::Result<String> {
+/// The rows of `RUNBOOKS` in src/http/runbooks.rs, by name, and the text with all their pages.
+fn runbooks() -> io::Result<(String, String)> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(RUNBOOKS)? {
         let file = entry?.path();
@@ -53,16 +55,19 @@ fn runbooks() -> io::Result<String> {
         rows.push((name.to_owned(), body(&fs::read_to_string(&file)?)));
     }
     rows.sort();
-    let mut text = String::from("&[\n");
+    let (mut text, mut bodies) = (String::from("&[\n"), String::new());
     for (name, body) in rows {
+        let from = bodies.len();
+        bodies.push_str(&body);
         writeln!(
             text,
-            "    Runbook {{ name: Text::new({name:?}), body: {body:?} }},"
+            "    Runbook {{ name: Text::new({name:?}), body: ({from}, {}) }},",
+            bodies.len()
         )
         .map_err(io::Error::other)?;
     }
     text.push(']');
-    Ok(text)
+    Ok((text, bodies))
 }
 
 /// The HTML of a page. Links to other runbooks lead to their pages; others lose their link: the daemon serves no other documents.
