@@ -8,9 +8,11 @@
 )]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::daemon::Daemon;
@@ -266,12 +268,6 @@ fn a_command_runs_while_no_process_of_ours_has_the_driver_open_and_then_gpus_are
     let left = ["released to ", "(pid ", "), for another 59 min"];
     assert!(left.iter().all(|part| status.contains(part)), "{status}");
 
-    // One release at a time; a rejected release does not run its command.
-    let second = node.release("echo it ran").output().unwrap();
-    let (out, err) = text(&second);
-    assert_eq!((second.status.code(), out.as_str()), (Some(125), ""));
-    assert!(err.contains("already released"), "{err}");
-
     // A change during the release is detected. The lost GPU keeps its label.
     node.driver.lose(5).unwrap();
     fs::write(&over, "").unwrap();
@@ -290,6 +286,76 @@ fn a_command_runs_while_no_process_of_ours_has_the_driver_open_and_then_gpus_are
     assert!(!status.contains("released"), "{status}");
 }
 
+/// Waits until `nodewarden release` reports that another release has not ended.
+fn until_it_waits(release: &mut Child) {
+    let mut line = String::new();
+    BufReader::new(release.stderr.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(
+        line.contains("nvidia is released to ") && line.contains(": waiting"),
+        "{line}"
+    );
+}
+
+#[test]
+fn releases_follow_each_other_and_the_driver_is_opened_after_the_last() {
+    let node = Node::start();
+    let (begun, over) = (node.dir.path().join("begun"), node.dir.path().join("over"));
+    let script = format!(": > {begun:?}; while ! [ -e {over:?} ]; do sleep 0.05; done; exit 7");
+    let first = node.release(&script).spawn().unwrap();
+    wait::until_true("the command runs", LONG, || begun.exists()).unwrap();
+    let mut second = node
+        .release(&format!("[ -e {over:?} ] && exit 8"))
+        .spawn()
+        .unwrap();
+    until_it_waits(&mut second);
+    fs::write(&over, "").unwrap();
+
+    let first = first.wait_with_output().unwrap();
+    let (_, err) = text(&first);
+    assert_eq!(first.status.code(), Some(7), "{err}");
+    assert!(err.contains("release ended: nvidia is now released to "), "{err}");
+    let second = second.wait_with_output().unwrap();
+    let (_, err) = text(&second);
+    assert_eq!(second.status.code(), Some(8), "{err}");
+    assert!(
+        err.contains("release ended: nvidia: ") && err.contains(", 8 respond"),
+        "{err}"
+    );
+    let seen = node.until("the GPUs are up again", &|page| gpus_up(page) == 8);
+    assert_eq!(starts(&seen, "nvidia"), Some(2.0));
+}
+
+#[test]
+fn a_command_runs_without_a_daemon_whose_driver_it_could_have_open() {
+    let mut node = Node::start();
+    let run = node.dir.path().join("run");
+    // As after a crash: no process listens on the socket.
+    let socket = run.join("control.sock");
+    let daemon = node.daemon.take();
+    drop(daemon);
+    drop(UnixListener::bind(&socket));
+    let alone = node.release("echo it ran; exit 7").output().unwrap();
+    let (out, err) = text(&alone);
+    assert_eq!(
+        (alone.status.code(), out.as_str()),
+        (Some(7), "it ran\n"),
+        "{err}"
+    );
+    assert!(
+        err.contains("the daemon is not running") && err.contains("running the command"),
+        "{err}"
+    );
+
+    // Another folder that was named may be that of a daemon that runs.
+    fs::remove_file(&socket).unwrap();
+    let elsewhere = node.release("echo it ran").output().unwrap();
+    let (out, err) = text(&elsewhere);
+    assert_eq!((elsewhere.status.code(), out.as_str()), (Some(125), ""), "{err}");
+    assert!(err.contains("no such socket"), "{err}");
+}
+
 #[test]
 fn a_driver_is_taken_back_when_its_command_ends_or_the_time_is_over() {
     let node = Node::start();
@@ -300,8 +366,10 @@ fn a_driver_is_taken_back_when_its_command_ends_or_the_time_is_over() {
     wait::until_true("the command runs", LONG, || begun.exists()).unwrap();
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let (out, err) = text(&node.release("echo it ran").output().unwrap());
-    assert!(out.is_empty() && err.contains("already released"), "{err}");
+    let mut second = node.release("echo it ran").spawn().unwrap();
+    until_it_waits(&mut second);
+    second.kill().unwrap();
+    assert!(text(&second.wait_with_output().unwrap()).0.is_empty());
     fs::write(&seen, "").unwrap();
     node.until("all GPUs are up again", &|page| gpus_up(page) == 8);
     fs::remove_file(&seen).unwrap();

@@ -133,6 +133,13 @@ impl Connection {
         self.stream.get_ref().try_clone()
     }
 
+    /// Changes the time-out for each wait on the socket.
+    pub(super) fn wait_at_most(&mut self, patience: Duration) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(patience))?;
+        self.patience = patience;
+        Ok(())
+    }
+
     /// Sends one request and waits for its reply.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Unreachable> {
         exchange(&mut self.stream, request).map_err(|e| Unreachable {

@@ -136,11 +136,13 @@ pub(super) const RELEASE: &str = "\
 nodewarden's worker closes the driver, so that a command can reset a GPU, unload the driver or change MIG.
 Other processes that have the driver open are listed. Then the command runs; after it, the worker opens the
 driver and lists its devices again. Checks that need the driver are unknown during the release.
+Releases of one driver follow each other: one waits at most 10 min for those before it. The driver is opened
+after the last. If no daemon runs, the command runs after 6 s.
 For root and the users in health.operators.
 
 Exit codes:
   0..124        exit code of the command
-  125           refused, invalid command line, or no answer from the daemon: the command was not run
+  125           refused, invalid command line, or no answer from a daemon that runs: the command was not run
   126           the command cannot be executed
   127           command not found
   128 and more  the command was ended by signal (code - 128), or exited with this code

@@ -15,7 +15,7 @@ use collectors::{COLLECTORS, Domain};
 use super::client::{Connection, Unreachable};
 use super::{dirs, screen};
 use crate::config::duration;
-use crate::http::control::release::{LEAVE, MOST_SECONDS, releasable};
+use crate::http::control::release::{LEAVE, MOST_SECONDS, TURN, releasable};
 use crate::http::control::{NodeStatus, Reply, Request, WorkerView};
 use crate::link::WorkerDown;
 use sys::{foreground, holders, poll};
@@ -29,6 +29,13 @@ const FAILS: Duration = Duration::from_secs(3);
 
 /// Deadline for the search for other processes that have the driver open.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// Time-out for a daemon that does not run. One that is restarted is back by then, and the worker of one that has ended has left
+/// the driver.
+const RESTART: Duration = Duration::from_secs(6);
+
+/// Time-out for the daemon's status.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Exit code of our own failures, distinct from the command's as in env(1) and timeout(1).
 pub(super) const FAILED: u8 = 125;
@@ -98,11 +105,13 @@ fn perform(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     }
     let mut driver = Driver::release(&dir, args)?;
     show_holders(args.worker);
-    let over = driver.watch();
+    let over = driver.as_mut().map(Driver::watch);
     // The command inherits the connection: if this process is killed, the release continues.
-    let ended = foreground::run(program, rest, &driver.daemon);
-    over.store(true, Ordering::Release);
-    if let Err(error) = driver.take_back() {
+    let ended = foreground::run(program, rest, driver.as_ref().map(|d| &d.daemon));
+    if let Some(over) = over {
+        over.store(true, Ordering::Release);
+    }
+    if let Some(Err(error)) = driver.map(Driver::take_back) {
         screen::complain(&screen::chain(&error));
     }
     Ok(match ended {
@@ -161,20 +170,48 @@ struct Driver<'a> {
     daemon: Connection,
     /// Starts of its worker before the release.
     starts: u64,
+    /// This release, as the status shows it.
+    lease: Option<String>,
 }
 
 impl<'a> Driver<'a> {
-    fn release(dir: &'a Path, args: &ReleaseArgs) -> anyhow::Result<Self> {
-        // Longer than the daemon waits for its worker to exit.
-        let daemon = Connection::open(dir, LEAVE + Duration::from_secs(15))?;
-        let mut driver = Self {
-            dir,
-            domain: args.worker,
-            daemon,
-            starts: 0,
+    /// `None`: no daemon runs.
+    fn release(dir: &'a Path, args: &ReleaseArgs) -> anyhow::Result<Option<Self>> {
+        let until = Instant::now() + RESTART;
+        let (mut driver, lease) = loop {
+            let error = match Self::connect(dir, args.worker) {
+                Ok(connected) => break connected,
+                Err(error) => error,
+            };
+            let kind = error.downcast_ref::<Unreachable>().and_then(Unreachable::kind);
+            let runs = match kind {
+                Some(ErrorKind::ConnectionRefused) => false,
+                // It may run with another folder.
+                Some(ErrorKind::NotFound) if args.run_dir.is_none() => false,
+                Some(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => true,
+                _ => return Err(error),
+            };
+            if Instant::now() < until {
+                thread::sleep(Duration::from_millis(200));
+            } else if runs {
+                return Err(error);
+            } else {
+                screen::complain(&screen::chain(&error));
+                screen::complain("without a daemon there is nothing to release: running the command");
+                return Ok(None);
+            }
         };
-        driver.starts = driver.status()?.1;
         let name = driver.domain.name;
+        if let Some(by) = lease {
+            screen::complain(&format!(
+                "{name} is released to {by}: waiting at most {} for the end",
+                duration::show(TURN)
+            ));
+        }
+        // Longer than the daemon waits for earlier releases and for its worker to exit.
+        driver
+            .daemon
+            .wait_at_most(TURN + LEAVE + Duration::from_secs(15))?;
         match driver.daemon.ask(&Request::Release {
             domain: name.to_owned(),
             seconds: args.limit.as_secs(),
@@ -183,7 +220,22 @@ impl<'a> Driver<'a> {
             Reply::Refused(text) => anyhow::bail!(text),
             _ => return Err(Unreachable::odd(dir).into()),
         }
-        Ok(driver)
+        driver.daemon.wait_at_most(PATIENCE)?;
+        Ok(Some(driver))
+    }
+
+    /// Connects to the daemon. With the holder of a release that has not ended.
+    fn connect(dir: &'a Path, domain: &'static Domain) -> anyhow::Result<(Self, Option<String>)> {
+        let mut driver = Self {
+            dir,
+            domain,
+            daemon: Connection::open(dir, PATIENCE)?,
+            starts: 0,
+            lease: None,
+        };
+        let (status, starts) = driver.status()?;
+        driver.starts = starts;
+        Ok((driver, holder(&status, domain)))
     }
 
     /// The node's status, and the number of starts of the worker.
@@ -199,7 +251,12 @@ impl<'a> Driver<'a> {
     }
 
     /// Reports at once if the daemon ends the release, until the returned flag is set.
-    fn watch(&self) -> Arc<AtomicBool> {
+    fn watch(&mut self) -> Arc<AtomicBool> {
+        // Without it, a release that follows this one is found out later.
+        self.lease = self
+            .status()
+            .ok()
+            .and_then(|(status, _)| holder(&status, self.domain));
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, name) = (Arc::clone(&over), self.domain.name);
         // Without a copy or a thread, it is reported when the command ends.
@@ -218,7 +275,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Ends the release, and waits until the driver's devices are listed.
-    fn take_back(&mut self) -> anyhow::Result<()> {
+    fn take_back(mut self) -> anyhow::Result<()> {
         match self.daemon.ask(&Request::Resume) {
             Ok(Reply::Done(_)) => {}
             Ok(Reply::Refused(text)) => anyhow::bail!(text),
@@ -231,6 +288,15 @@ impl<'a> Driver<'a> {
         loop {
             let (status, starts) = self.status()?;
             let over = Instant::now() >= until;
+            if let Some(by) =
+                holder(&status, self.domain).filter(|by| self.lease.as_ref().is_some_and(|own| own != by))
+            {
+                screen::complain(&format!(
+                    "release ended: {} is now released to {by}",
+                    self.domain.name
+                ));
+                return Ok(());
+            }
             // Where the node does not have the driver, the parent starts no worker. What it said before the release is forgotten.
             let is_absent =
                 view_of(&status, self.domain).is_some_and(|w| w.down == WorkerDown::Absent.word());
@@ -258,6 +324,12 @@ impl<'a> Driver<'a> {
 
 fn view_of<'s>(status: &'s NodeStatus, domain: &Domain) -> Option<&'s WorkerView> {
     status.workers.iter().find(|w| w.name == domain.name)
+}
+
+/// To whom the driver is released.
+fn holder(status: &NodeStatus, domain: &Domain) -> Option<String> {
+    let lease = view_of(status, domain)?.lease.as_ref()?;
+    Some(lease.by.clone())
 }
 
 /// What the worker found when it opened the driver again.

@@ -25,6 +25,7 @@ use super::release::Releases;
 use super::store::Publisher;
 use super::web::WebAccess;
 use crate::config::Listen;
+use crate::http::Release;
 use crate::http::control::Reply;
 use crate::web::Gate;
 use model::filter::Filter;
@@ -419,22 +420,16 @@ impl Daemon {
             Message::Order(order, reply) => self.order(order, reply),
             Message::Recorded(record) => self.tell_parent(&ToParent::Recorded(record)),
             Message::Refused(entry) => self.audit(*entry),
-            Message::Release(release) => {
-                if let Some((domain, number, lease)) = self.releases.begin(release) {
-                    // Before its socket is closed, so that no new worker starts in between.
-                    self.tell_parent(&ToParent::Hold(domain, number));
-                    self.release_waiters(domain);
-                    self.fleet.release(domain, lease);
-                    self.changed = true;
-                }
-            }
-            Message::Resume(number) => {
-                if let Some(domain) = self.releases.end(number) {
+            Message::Release(release) => self.release(release),
+            Message::Resume(number) => match self.releases.end(number) {
+                Some((_, Some(next))) => self.release(next),
+                Some((domain, None)) => {
                     self.fleet.lease(domain, None);
                     self.changed = true;
                     self.tell_parent(&ToParent::Free(domain));
                 }
-            }
+                None => {}
+            },
             Message::Stored(stored) => {
                 if !self.effects.stored(stored.number) {
                     return;
@@ -448,6 +443,16 @@ impl Daemon {
                 }
                 self.stored(stored.number, stored.result);
             }
+        }
+    }
+
+    fn release(&mut self, release: Release) {
+        if let Some((domain, number, lease)) = self.releases.begin(release) {
+            // Before its socket is closed, so that no new worker starts in between.
+            self.tell_parent(&ToParent::Hold(domain, number));
+            self.release_waiters(domain);
+            self.fleet.release(domain, lease);
+            self.changed = true;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Released drivers: for whom, and who waits for the release.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use collectors::DOMAINS;
@@ -20,16 +20,25 @@ struct HeldDriver {
     uid: u32,
     limit: Duration,
     /// `None` once answered.
-    reply: Option<oneshot::Sender<Result<(), String>>>,
+    reply: Option<oneshot::Sender<()>>,
 }
 
-/// All released drivers, by domain.
+/// The releases that have not ended.
 #[derive(Debug, Default)]
-pub struct Releases(BTreeMap<u16, HeldDriver>);
+pub struct Releases {
+    /// All released drivers, by domain.
+    held: BTreeMap<u16, HeldDriver>,
+    /// Releases of drivers that are released to others, in the order of their requests.
+    waiting: VecDeque<Release>,
+}
 
 impl Releases {
-    /// Begins a release, under its number. `None`: refused, with an answer.
+    /// Begins a release, under its number. `None`: it waits for the end of another one.
     pub fn begin(&mut self, release: Release) -> Option<(u16, u64, Lease)> {
+        if self.is_held(release.domain) {
+            self.waiting.push_back(release);
+            return None;
+        }
         let Release {
             number,
             domain,
@@ -37,14 +46,11 @@ impl Releases {
             user,
             uid,
             limit,
+            turn,
             reply,
         } = release;
-        if let Some(held) = self.0.get(&domain) {
-            let refused = format!("already released for {}", held.by);
-            // The client may have gone.
-            sys::ignore(reply.send(Err(refused)));
-            return None;
-        }
+        // The client may have gone.
+        sys::ignore(turn.send(()));
         let lease = Lease {
             by: by.clone(),
             until: None,
@@ -57,20 +63,20 @@ impl Releases {
             limit,
             reply: Some(reply),
         };
-        self.0.insert(domain, held);
+        self.held.insert(domain, held);
         Some((domain, number, lease))
     }
 
     /// Whether this domain's worker is held back by a release.
     pub fn is_held(&self, domain: u16) -> bool {
-        self.0.contains_key(&domain)
+        self.held.contains_key(&domain)
     }
 
     /// The parent reports that no worker of a domain is left: from `now` on the client may work on its driver. With the entry of the
     /// audit trail. `None`: no client waits for it any more.
     pub fn is_free(&mut self, domain: u16, number: u64, now: Now) -> Option<(Lease, Entry)> {
-        let held = self.0.get_mut(&domain).filter(|h| h.number == number)?;
-        sys::ignore(held.reply.take()?.send(Ok(())));
+        let held = self.held.get_mut(&domain).filter(|h| h.number == number)?;
+        sys::ignore(held.reply.take()?.send(()));
         let name = DOMAINS.get(usize::from(domain)).map_or("", |domain| domain.name);
         let entry = Entry {
             detail: Some(format!("{name}, at most {} s", held.limit.as_secs())),
@@ -85,11 +91,17 @@ impl Releases {
         Some((lease, entry))
     }
 
-    /// A release is over. `None`: it did not exist, or had been refused.
-    pub fn end(&mut self, number: u64) -> Option<u16> {
-        let domain = self.0.iter().find(|(_, h)| h.number == number).map(|(d, _)| *d)?;
-        self.0.remove(&domain);
-        Some(domain)
+    /// A release is over: its domain, and the release whose turn it is. `None`: it had not begun.
+    pub fn end(&mut self, number: u64) -> Option<(u16, Option<Release>)> {
+        self.waiting.retain(|release| release.number != number);
+        let domain = self
+            .held
+            .iter()
+            .find(|(_, h)| h.number == number)
+            .map(|(d, _)| *d)?;
+        self.held.remove(&domain);
+        let next = self.waiting.iter().position(|release| release.domain == domain);
+        Some((domain, next.and_then(|at| self.waiting.remove(at))))
     }
 }
 
@@ -97,10 +109,11 @@ impl Releases {
 mod tests {
     use super::*;
 
-    type Answer = oneshot::Receiver<Result<(), String>>;
+    /// Of the turn, and of the driver that is free.
+    type Answers = [oneshot::Receiver<()>; 2];
 
-    fn release(number: u64) -> (Release, Answer) {
-        let (reply, answer) = oneshot::channel();
+    fn release(number: u64) -> (Release, Answers) {
+        let ((turn, begun), (reply, answer)) = (oneshot::channel(), oneshot::channel());
         let by = format!("person {number}");
         let release = Release {
             number,
@@ -109,28 +122,27 @@ mod tests {
             user: "person".to_owned(),
             uid: 1000,
             limit: Duration::from_secs(60),
+            turn,
             reply,
         };
-        (release, answer)
+        (release, [begun, answer])
     }
 
     #[test]
     fn one_person_at_a_time_and_only_the_answer_to_their_own_order_counts() {
         let mut releases = Releases::default();
-        let (first, mut answer) = release(1);
+        let (first, [mut begun, mut answer]) = release(1);
         let lease = |until: Option<u64>| Lease {
             by: "person 1".to_owned(),
             until: until.map(Duration::from_secs),
         };
         assert_eq!(releases.begin(first), Some((3, 1, lease(None))));
-        let (second, mut refused) = release(2);
+        begun.try_recv().unwrap();
+        let (second, [mut waits, _]) = release(2);
         assert_eq!(releases.begin(second), None);
-        assert_eq!(
-            refused.try_recv().unwrap(),
-            Err("already released for person 1".to_owned())
-        );
-        // The end of a refused release ends nothing.
-        assert_eq!(releases.end(2), None);
+        assert!(waits.try_recv().is_err(), "its turn has not come");
+        // The end of a release that waits ends nothing.
+        assert!(releases.end(2).is_none());
         let now = Now {
             boottime: Duration::from_secs(5),
             wall: 9,
@@ -146,9 +158,35 @@ mod tests {
         );
         assert_eq!(entry.detail, Some(format!("{name}, at most 60 s")));
         assert_eq!(releases.is_free(3, 1, now), None, "one line for a release");
-        assert_eq!(answer.try_recv().unwrap(), Ok(()));
+        answer.try_recv().unwrap();
         assert!(releases.is_held(3));
-        assert_eq!(releases.end(1), Some(3));
+        assert!(matches!(releases.end(1), Some((3, None))));
         assert!(!releases.is_held(3));
+    }
+
+    #[test]
+    fn the_next_release_begins_as_the_one_before_it_ends_in_the_order_of_the_requests() {
+        let mut releases = Releases::default();
+        let mut begun = Vec::new();
+        for number in 1..=4 {
+            let (mut release, [turn, _]) = release(number);
+            // The second one wants another driver.
+            release.domain += u16::from(number == 2);
+            assert_eq!(releases.begin(release).is_some(), number <= 2, "{number}");
+            begun.push(turn);
+        }
+        assert!(
+            matches!(releases.end(2), Some((4, None))),
+            "none waits for this driver"
+        );
+        let (domain, next) = releases.end(1).unwrap();
+        let next = next.unwrap();
+        assert_eq!((domain, next.number), (3, 3));
+        assert!(releases.begin(next).is_some());
+        let turns: Vec<bool> = begun.iter_mut().map(|turn| turn.try_recv().is_ok()).collect();
+        assert_eq!(turns, [true, true, true, false]);
+        // One whose client has gone does not get its turn.
+        assert!(releases.end(4).is_none());
+        assert!(matches!(releases.end(3), Some((3, None))));
     }
 }

@@ -46,8 +46,10 @@ pub struct Release {
     pub uid: u32,
     /// Time limit, from when the driver is free.
     pub limit: Duration,
-    /// Receives `Ok` once no process of ours has the driver open, or why that fails.
-    pub reply: oneshot::Sender<Result<(), String>>,
+    /// Receives a value when no other release of the driver is left, so that its worker is to exit.
+    pub turn: oneshot::Sender<()>,
+    /// Receives a value once no process of ours has the driver open.
+    pub reply: oneshot::Sender<()>,
 }
 
 /// The core as seen by the server. Calls return at once; answers come through `reply`, or never if it is dropped.
@@ -61,7 +63,7 @@ pub trait Core: Clone + Send + 'static {
     fn order(&self, order: Order, reply: oneshot::Sender<Reply>);
     /// Reports that an order of this user was refused. `entry` is called if it is within the user's limit.
     fn refused(&self, uid: u32, entry: impl FnOnce() -> Entry);
-    /// Releases a driver: its worker exits and none is started until [`Core::resume`].
+    /// Releases a driver, after the releases before this one: its worker exits and none is started until [`Core::resume`].
     fn release(&self, release: Release);
     /// The release of this number is over.
     fn resume(&self, number: u64);

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "sets signal dispositions in two processes")]
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -47,13 +47,13 @@ fn is_program(path: &Path) -> io::Result<()> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file"))
 }
 
-/// Runs a command to its end. `open` stays open as long as the command or this process lives. Ctrl-C reaches the
+/// Runs a command to its end. `open`, if there is one, stays open as long as the command or this process lives. Ctrl-C reaches the
 /// command only: the caller continues after it.
 ///
 /// # Errors
 /// When the program cannot be started.
-pub fn run(program: &OsString, args: &[OsString], open: impl AsFd) -> io::Result<ExitStatus> {
-    let kept: OwnedFd = open.as_fd().try_clone_to_owned()?;
+pub fn run(program: &OsString, args: &[OsString], open: Option<impl AsFd>) -> io::Result<ExitStatus> {
+    let kept = open.map(|open| open.as_fd().try_clone_to_owned()).transpose()?;
     let mut before = [SigHandler::SigDfl; 2];
     for (key, before) in KEYS.into_iter().zip(&mut before) {
         // SAFETY: the signal is ignored, so no handler runs in signal context.
@@ -71,7 +71,9 @@ pub fn run(program: &OsString, args: &[OsString], open: impl AsFd) -> io::Result
     // SAFETY: between fork and exec only fcntl(2) and sigaction(2) are called, which are async-signal-safe.
     unsafe {
         command.pre_exec(move || {
-            fcntl(&kept, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            if let Some(kept) = &kept {
+                fcntl(kept, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            }
             restore()
         });
     }

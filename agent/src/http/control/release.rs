@@ -14,6 +14,9 @@ use super::{Reply, may_order, users};
 /// whose firmware does not answer fails after 1 min.
 pub const LEAVE: Duration = Duration::from_secs(120);
 
+/// Time limit for earlier releases of the same driver to end: the epilogs of jobs that end together each reset a GPU.
+pub const TURN: Duration = Duration::from_secs(600);
+
 /// Longest release, in seconds: a forgotten shell must not leave a node unmonitored.
 pub const MOST_SECONDS: u64 = 24 * 3600;
 
@@ -59,6 +62,7 @@ pub(super) async fn release<C: Core>(
     (uid, pid): (u32, Option<i32>),
     core: &C,
 ) -> (Reply, Option<ReleaseGuard<C>>) {
+    const STOPPING: &str = "the daemon is stopping";
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
     let refused = |text: String| (Reply::Refused(text), None);
@@ -80,13 +84,13 @@ pub(super) async fn release<C: Core>(
     }
     let name = users::name(uid).unwrap_or_else(|| uid.to_string());
     let by = pid.map_or_else(|| name.clone(), |pid| format!("{name} (pid {pid})"));
-    let (reply, answer) = oneshot::channel();
+    let ((turn, begun), (reply, answer)) = (oneshot::channel(), oneshot::channel());
     let mut lease = ReleaseGuard {
         core: core.clone(),
         number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         domain: domain.name,
         by: by.clone(),
-        until: Instant::now() + LEAVE + Duration::from_secs(seconds),
+        until: Instant::now() + TURN + LEAVE + Duration::from_secs(seconds),
         granted: false,
     };
     tracing::info!(domain = domain.name, by, seconds, "releasing the driver");
@@ -97,16 +101,27 @@ pub(super) async fn release<C: Core>(
         user: name,
         uid,
         limit: Duration::from_secs(seconds),
+        turn,
         reply,
     });
+    match timeout(TURN, begun).await {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => return refused(STOPPING.to_owned()),
+        Err(_) => {
+            return refused(format!(
+                "{}: an earlier release has not ended within {} s: see `nodewarden status`",
+                domain.name,
+                TURN.as_secs()
+            ));
+        }
+    }
     match timeout(LEAVE, answer).await {
-        Ok(Ok(Ok(()))) => {
+        Ok(Ok(())) => {
             lease.granted = true;
             lease.until = Instant::now() + Duration::from_secs(seconds);
             (Reply::Done(format!("{} is released", domain.name)), Some(lease))
         }
-        Ok(Ok(Err(text))) => refused(format!("{}: {text}", domain.name)),
-        Ok(Err(_)) => refused("the daemon is stopping".to_owned()),
+        Ok(Err(_)) => refused(STOPPING.to_owned()),
         Err(_) => refused(format!(
             "nodewarden's worker is stuck in a driver call for {} s; the driver is not free",
             LEAVE.as_secs()
