@@ -7,6 +7,7 @@ pub mod children;
 pub mod gpfs;
 mod holders;
 pub mod notify;
+mod reload;
 pub mod service;
 mod silence;
 pub mod slurm;
@@ -18,8 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use collectors::Env;
@@ -41,6 +41,7 @@ use health::audit::Entry;
 use model::commands::CommandState;
 use model::scheduler::Outcome;
 use notify::Notifier;
+use reload::{Found, Reloads};
 use service::Service;
 use state::StateDir;
 use sys::packet::{Packets, Received};
@@ -49,9 +50,6 @@ use sys::signals::{Signal, SignalReader};
 use sys::{dirs, files};
 use sys::{privileges, processes, sandbox};
 use web::WebFile;
-
-/// The time until a configuration is read for which no thread could be started.
-const RELOAD_RETRY: Duration = Duration::from_secs(2);
 
 /// Time limit for the daemon to finish its records after an order to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -102,14 +100,7 @@ struct Parent {
     act: ActRunner,
     answers: Receiver<ActReply>,
     waker: Waker,
-    /// A thread is reading the configuration.
-    reloading: bool,
-    /// Another reload was asked for meanwhile.
-    reload_again: bool,
-    /// When to read it, after no thread could be started for it.
-    reload_at: Option<Instant>,
-    to_main: Sender<Reloaded>,
-    reloads: Receiver<Reloaded>,
+    reloads: Reloads,
     stopping: Option<Instant>,
     /// The watchdog has ended this process: that is no success.
     timed_out: bool,
@@ -124,9 +115,6 @@ struct Parent {
     /// Outlives the daemon: a restarted one gets no new burst.
     holds: Bucket,
 }
-
-/// The result of a reload.
-type Reloaded = Box<(Origin, Result<(Loaded, Option<WebConfig>), String>)>;
 
 /// Runs until stopped by a signal. The exit code is that of the whole program.
 ///
@@ -185,7 +173,7 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
     let web = WebFile::new(web_file, setup.web.take(), waker.clone());
     let is_on = setup.loaded.config.runs_gpfs_commands();
     let gpfs = GpfsCommands::new(is_on, &setup.env, &setup.run_dir, waker.clone());
-    let (to_main, reloads) = channel();
+    let reloads = Reloads::new(waker.clone());
     let mut parent = Parent {
         setup,
         run,
@@ -198,10 +186,6 @@ pub fn run(mut setup: ParentSetup) -> anyhow::Result<ExitCode> {
         act,
         answers,
         waker,
-        reloading: false,
-        reload_again: false,
-        reload_at: None,
-        to_main,
         reloads,
         stopping: None,
         timed_out: false,
@@ -239,7 +223,7 @@ impl Parent {
                 self.children.next_deadline(),
                 self.act.deadline(),
                 self.service.deadline(),
-                self.reload_at.filter(|_| self.stopping.is_none()),
+                self.reloads.deadline().filter(|_| self.stopping.is_none()),
                 self.checks.deadline().filter(|_| self.stopping.is_none()),
                 self.gpfs.deadline().filter(|_| self.stopping.is_none()),
                 stop,
@@ -256,9 +240,6 @@ impl Parent {
                 }
             }
             self.service.retry();
-            if self.stopping.is_none() && self.reload_at.is_some_and(|at| at <= Instant::now()) {
-                self.reload();
-            }
             while let Ok(answer) = self.answers.try_recv() {
                 self.answer(answer);
             }
@@ -272,9 +253,8 @@ impl Parent {
             if self.web.heard() {
                 self.send_web();
             }
-            while let Ok(reloaded) = self.reloads.try_recv() {
-                let (source, loaded) = *reloaded;
-                self.reloaded(source, loaded);
+            if self.stopping.is_none() {
+                self.reload();
             }
         }
     }
@@ -367,7 +347,11 @@ impl Parent {
             match signal {
                 // Ended processes are found by waitpid(2).
                 Signal::Child => {}
-                Signal::Reload => self.reload(),
+                Signal::Reload => {
+                    if self.reloads.ask(&self.setup.source) {
+                        self.service.reloading();
+                    }
+                }
                 Signal::Stop => {
                     tracing::info!("stopping");
                     self.stop();
@@ -408,57 +392,35 @@ impl Parent {
         }
     }
 
-    /// Reads the configuration on a thread of its own: its file may be on a mount that hangs.
+    /// Takes what was read, reports what is late, and begins what was asked for meanwhile.
     fn reload(&mut self) {
-        if self.reloading {
-            // The files may have changed after they were read.
-            self.reload_again = true;
-            return;
+        if let Some((source, found)) = self.reloads.result() {
+            self.reloaded(source, found);
         }
-        let (source, to, waker) = (
-            self.setup.source.clone(),
-            self.to_main.clone(),
-            self.waker.clone(),
-        );
-        let started = thread::Builder::new().name("config".to_owned()).spawn(move || {
-            let mut source = source;
-            let loaded = source.load().and_then(|loaded| {
-                let web = crate::web::of(&loaded.config)?;
-                Ok((loaded, web))
-            });
-            if let Ok((loaded, _)) = &loaded {
-                source.keep(loaded);
-            }
-            // The parent lives longer than its threads.
-            sys::ignore(to.send(Box::new((source, loaded))));
-            waker.wake();
-        });
-        match started {
-            Ok(_) => {
-                self.reloading = true;
-                self.reload_at = None;
-                self.service.reloading();
-            }
-            // The operator's order stays: the file may say that nothing drains.
-            Err(e) => {
-                if self.reload_at.replace(Instant::now() + RELOAD_RETRY).is_none() {
-                    let retry = RELOAD_RETRY.as_secs();
-                    tracing::error!(error = %e, retry, "cannot start a thread to read the configuration; trying again");
-                }
-            }
+        if let Some(error) = self.reloads.late() {
+            self.rejected(error);
+        }
+        if self.reloads.next(&self.setup.source) {
+            self.service.reloading();
         }
     }
 
-    fn reloaded(&mut self, source: Origin, loaded: Result<(Loaded, Option<WebConfig>), String>) {
-        self.reloading = false;
-        let mut is_new_web = false;
-        let error = match loaded {
+    fn rejected(&mut self, error: String) {
+        tracing::error!("configuration rejected, the last good one stays in force:\n{error}");
+        self.configured(Some(error), false);
+    }
+
+    fn reloaded(&mut self, source: Origin, found: Found) {
+        match found {
             Ok((loaded, web)) => {
+                source.keep(&loaded);
                 // One that waited for other addresses does so no longer.
                 let is_moved = loaded.config.listen != self.setup.loaded.config.listen;
-                is_new_web = self.web.configure(loaded.config.web_config_file.clone(), web) || is_moved;
+                let is_new_web = self.web.configure(loaded.config.web_config_file.clone(), web) || is_moved;
                 sys::log::set_level(&loaded.config.log_level);
-                self.act.configure(loaded.config.slurm.clone());
+                if decisions(&loaded) != decisions(&self.setup.loaded) {
+                    self.act.configure(loaded.config.slurm.clone());
+                }
                 self.checks.configure(&loaded.config.health_commands);
                 self.gpfs.configure(loaded.config.runs_gpfs_commands());
                 // It would have the restrictions of this process.
@@ -467,13 +429,14 @@ impl Parent {
                 }
                 self.setup.source = source;
                 self.setup.loaded = loaded;
-                None
+                self.configured(None, is_new_web);
             }
-            Err(e) => {
-                tracing::error!("configuration rejected, the last good one stays in force:\n{e}");
-                Some(e)
-            }
-        };
+            Err(error) => self.rejected(error),
+        }
+    }
+
+    /// Tells the daemon and systemd which configuration is in force.
+    fn configured(&mut self, error: Option<String>, is_new_web: bool) {
         self.setup.config_error.clone_from(&error);
         if let Some(link) = &self.link {
             send(
@@ -491,9 +454,6 @@ impl Parent {
         }
         self.checks.states().for_each(|state| self.report_check(state));
         self.service.reloaded(self.setup.loaded.config.health.mode);
-        if std::mem::take(&mut self.reload_again) {
-            self.reload();
-        }
     }
 
     fn hear_daemon(&mut self) {
@@ -677,6 +637,15 @@ impl Parent {
             tracing::warn!(silent, error = %e, "answers to the daemon lost");
         }
     }
+}
+
+/// The part of a configuration that decides what is written to the node.
+fn decisions(loaded: &Loaded) -> (&health::Settings, Option<&str>, &::slurm::Settings) {
+    (
+        &loaded.config.health,
+        loaded.xids.as_deref(),
+        &loaded.config.slurm,
+    )
 }
 
 /// Whether a packet names only what this build has.

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use collectors::Env;
@@ -13,6 +16,9 @@ use crate::screen::complain;
 use crate::web;
 use sys::privileges::is_root;
 
+/// A step of the start that takes longer is reported.
+const SLOW: Duration = Duration::from_secs(5);
+
 /// Runs until stopped.
 ///
 /// # Errors
@@ -20,7 +26,7 @@ use sys::privileges::is_root;
 pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let dirs = args.dirs();
     let mut source = Origin::new(args.config.clone(), args.sets(), dirs.run.clone());
-    let (loaded, config_error) = match source.load() {
+    let (loaded, config_error) = match with_notice("the configuration", || source.load()) {
         Ok(loaded) => (loaded, None),
         Err(e) => match source.kept() {
             Some(loaded) => {
@@ -33,7 +39,10 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         },
     };
     // Never the last good one, and never plain HTTP instead.
-    let web = web::of(&loaded.config).map_err(anyhow::Error::msg)?;
+    let web = with_notice("web_config_file, or a file that it names", || {
+        web::of(&loaded.config)
+    });
+    let web = web.map_err(anyhow::Error::msg)?;
     let env = environment(&args)?;
     if !is_root() {
         complain(
@@ -49,6 +58,29 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         env,
         run_dir: absolute(&dirs.run)?,
         state_dir: absolute(&dirs.state)?,
+    })
+}
+
+/// Takes a step of the start that reads files. A line reports one that takes long: a mount may hang.
+fn with_notice<T>(what: &str, step: impl FnOnce() -> T) -> T {
+    let (over, is_over) = channel::<()>();
+    thread::scope(move |scope| {
+        let watch = move || {
+            if is_over.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
+                complain(&format!(
+                    "{what} is still being read: nodewarden starts as soon as it is"
+                ));
+            }
+        };
+        // Without a thread, this line is missing.
+        sys::ignore(
+            thread::Builder::new()
+                .name("watch".to_owned())
+                .spawn_scoped(scope, watch),
+        );
+        let taken = step();
+        drop(over);
+        taken
     })
 }
 

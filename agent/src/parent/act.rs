@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -145,12 +146,21 @@ impl ActRunner {
         (runner, out)
     }
 
-    /// Sets the configuration of later requests.
+    /// Sets the configuration of later requests. What is not written yet may not be wanted any more: the daemon decides it again.
     pub fn configure(&mut self, config: slurm::Settings) {
-        if config != self.config {
-            self.config = config;
-            // The thread ends with its queue; its current request is finished and its answer counts.
-            self.thread = None;
+        self.config = config;
+        self.given_up.store(true, Ordering::Release);
+        // The thread ends with its queue; the answer to its current request counts.
+        self.thread = None;
+        let (looks, acts) = self
+            .waiting
+            .drain(..)
+            .partition(|request| *request == ActRequest::Look);
+        self.waiting = looks;
+        let acts: VecDeque<_> = acts;
+        for act in acts {
+            sys::ignore(self.answers.send(act.failed("the configuration was changed")));
+            self.waker.wake();
         }
     }
 
@@ -293,16 +303,19 @@ impl ActRunner {
         let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
             for request in requests {
                 slurm.set_here(here::hostname(), forged.or_else(here::boot_time));
-                let answer = match request {
+                let carry_out = AssertUnwindSafe(|| match &request {
                     ActRequest::Look if recorded => {
                         ActReply::Looked(Err(LookError::NotHere(RECORDING.to_owned())))
                     }
                     ActRequest::Act(id, _) if recorded => {
-                        ActReply::Acted(id, Outcome::NotOurs(RECORDING.to_owned()))
+                        ActReply::Acted(*id, Outcome::NotOurs(RECORDING.to_owned()))
                     }
                     ActRequest::Look => ActReply::Looked(slurm.look()),
-                    ActRequest::Act(id, action) => ActReply::Acted(id, slurm.act(&action)),
-                };
+                    ActRequest::Act(id, action) => ActReply::Acted(*id, slurm.act(action)),
+                });
+                // Without an answer it would count as one that hangs.
+                let answer = catch_unwind(carry_out)
+                    .unwrap_or_else(|_| request.unknown("panic in the command thread"));
                 sys::ignore(done.send((generation, answer)));
                 waker.wake();
             }
@@ -359,6 +372,30 @@ mod tests {
         assert!(
             matches!(&outcomes[2], Outcome::Unknown(why) if why.contains("limit of command threads")),
             "{outcomes:?}"
+        );
+    }
+
+    #[test]
+    fn another_configuration_stops_the_acts_that_are_not_written() {
+        let waker = Waker::new().unwrap();
+        let (mut runner, answers) =
+            ActRunner::new(slurm::Settings::default(), None, true, Records::default(), waker);
+        let request = |id| {
+            let incident = IncidentId::parse("aaaaaaaa").unwrap();
+            ActRequest::Act(ActionId(id), Action::Uncomment { incident })
+        };
+        let of_the_thread = Arc::clone(&runner.given_up);
+        runner.running = Some((request(1), Instant::now() + Duration::from_secs(60)));
+        runner.waiting = [request(2), ActRequest::Look].into();
+        runner.configure(slurm::Settings::default());
+        // It looks at this before it writes, and its answer is still waited for.
+        assert!(of_the_thread.load(Ordering::Acquire) && runner.running.is_some());
+        assert_eq!(runner.waiting, [ActRequest::Look]);
+        let answers: Vec<ActReply> = answers.try_iter().collect();
+        assert!(
+            matches!(&answers[..], [ActReply::Acted(ActionId(2), Outcome::Failed(why))]
+                if why == "nothing was written: the configuration was changed"),
+            "{answers:?}"
         );
     }
 

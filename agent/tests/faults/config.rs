@@ -1,8 +1,10 @@
 //! A broken or vanished configuration.
 
 use std::fs;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use testkit::fuse_hang::FuseHang;
 
 use crate::common::{LONG, Node, program};
 
@@ -94,7 +96,7 @@ fn a_reload_that_is_asked_for_during_another_one_is_not_lost() {
         for mode in ["comment", "observe"] {
             write(mode);
             node.daemon().signal(Signal::SIGHUP).unwrap();
-            std::thread::sleep(std::time::Duration::from_micros(500));
+            std::thread::sleep(Duration::from_micros(500));
         }
         write("drain");
         node.daemon().signal(Signal::SIGHUP).unwrap();
@@ -103,6 +105,61 @@ fn a_reload_that_is_asked_for_during_another_one_is_not_lost() {
         node.daemon().signal(Signal::SIGHUP).unwrap();
         node.until("observe again", |n| mode(n) == "observe");
     }
+}
+
+/// A node with TLS files on a mount, and a function that writes its configuration: a mode, with or without them.
+fn with_web_on_a_mount() -> (Node, FuseHang, impl Fn(&str, bool)) {
+    let mut node = Node::new();
+    let file = node.path("n.toml");
+    let folder = node.path("tls");
+    fs::create_dir(&folder).unwrap();
+    let mount = FuseHang::mount(&folder).unwrap();
+    let web = mount.add(
+        "web.yml",
+        "http_server_config:\n  headers:\n    X-Frame-Options: deny\n",
+    );
+    node.arg(&["--config", file.to_str().unwrap()]);
+    let write = move |mode: &str, is_named: bool| {
+        let named = is_named.then(|| format!("web_config_file = {web:?}\n"));
+        let text = format!("{}[health]\nmode = \"{mode}\"\n", named.unwrap_or_default());
+        fs::write(&file, text).unwrap();
+    };
+    (node, mount, write)
+}
+
+#[test]
+fn a_reload_that_hangs_in_a_file_is_reported_and_the_next_one_does_not_wait_for_it() {
+    let (mut node, mount, write) = with_web_on_a_mount();
+    write("observe", true);
+    node.start();
+    mount.freeze();
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    let late = "web.yml (web_config_file), or a file that it names, cannot be read: no answer within 10 s";
+    node.daemon().wait_for_line(late, LONG).unwrap();
+    let error = |n: &Node| n.metric("nodewarden_config_error", &[]);
+    node.until("the error shows", |n| error(n) == Some(1.0));
+    write("comment", false);
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    node.until("the last file is in force", |n| mode(n) == "comment");
+    assert_eq!(error(&node), Some(0.0));
+
+    // What the first one has read counts no more.
+    mount.thaw();
+    write("observe", false);
+    node.daemon().signal(Signal::SIGHUP).unwrap();
+    node.until("observe again", |n| mode(n) == "observe");
+    assert_eq!(error(&node), Some(0.0));
+}
+
+#[test]
+fn a_start_that_waits_for_a_file_says_so() {
+    let (mut node, mount, write) = with_web_on_a_mount();
+    write("observe", true);
+    mount.slow_file("web.yml", Duration::from_secs(7)).unwrap();
+    node.spawn();
+    let waits = "web_config_file, or a file that it names is still being read";
+    node.daemon().wait_for_line(waits, LONG).unwrap();
+    node.until("observe", |n| mode(n) == "observe");
 }
 
 #[test]

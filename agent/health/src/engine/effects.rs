@@ -8,7 +8,7 @@ use crate::drain::{Do, Happened, Want};
 use crate::keep;
 use crate::verdict::Verdict;
 use crate::{Effect, Mode, Query, Record};
-use model::scheduler::{Action, ActionId, IncidentId};
+use model::scheduler::{Action, ActionId, IncidentId, ReasonParts};
 
 /// Validity of a verdict.
 pub(super) const VALID_MS: u64 = 60_000;
@@ -226,10 +226,12 @@ impl Engine {
             return;
         }
         let is_named = |i: &crate::incident::Incident| {
-            i.findings.iter().any(|seen| {
-                let head = format!("nodewarden:{} {} {} ", seen.check, i.subject, seen.detail);
-                reason.starts_with(&head)
-            })
+            let subject = i.subject.to_string();
+            let named = |parts: ReasonParts<'_>| {
+                let mut findings = i.findings.iter();
+                findings.any(|seen| parts.name(&seen.check, &subject, &seen.detail))
+            };
+            ReasonParts::of(reason).is_some_and(named)
         };
         let mut incidents = self.book.incidents.iter_mut();
         if let Some(incident) = incidents.find(|i| i.status == super::Status::Open && is_named(i)) {
@@ -297,7 +299,9 @@ impl Engine {
             // A check that may only comment would not have drained.
             let below = policy.mode_of(incident).is_some_and(|m| m < Mode::Drain)
                 && policy.could_of(incident) == Some(Mode::Drain);
-            let fresh = !incident.counted && !incident.behind;
+            // One that is being written may still be carried out.
+            let is_written = incident.behind || self.state.drain.is_writing_for(&incident.id);
+            let fresh = !incident.counted && !is_written;
             if incident.status == super::Status::Open && below && fresh {
                 incident.counted = true;
                 self.out.dirty = true;

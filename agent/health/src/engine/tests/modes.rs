@@ -22,6 +22,25 @@ fn observe_counts_what_it_would_have_done() {
     );
 }
 
+/// The counts of drains and of suppressed drains.
+#[test]
+fn a_drain_under_way_as_the_mode_becomes_lower_counts_as_what_became_of_it() {
+    for (trouble, drained, suppressed) in [(None, 1, 0), (Some(Trouble::NotBegun), 0, 1)] {
+        let mut sim = Sim::new(Mode::Drain);
+        sim.slurm.trouble.extend(trouble);
+        sim.mode_in_flight = Some(Mode::Observe);
+        sim.xid(79);
+        sim.pass(60);
+        let view = sim.engine.view();
+        let sum = |counts: &[(String, u64)]| counts.iter().map(|(_, n)| n).sum::<u64>();
+        assert_eq!(sim.slurm.drains, drained);
+        assert_eq!(
+            (sum(&view.drains), sum(&view.would_drain)),
+            (drained.into(), suppressed)
+        );
+    }
+}
+
 #[test]
 fn comment_writes_a_comment_and_takes_it_away() {
     let mut sim = Sim::new(Mode::Comment);
