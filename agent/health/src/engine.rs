@@ -355,6 +355,7 @@ impl Engine {
         let may_drain = finding.drains && !finding.comments_only;
         let is_evidence = may_drain && self.policy.effective(&finding.check) == Mode::Drain;
         let has_room = may_drain && self.policy.own(&finding.check) == Mode::Drain;
+        let last = format!("{}, {}, {}", finding.check, finding.subject.name, finding.detail);
         let frame = Self::frame(&self.boot, self.now, self.policy.site.settings.settle);
         match self.book.take(finding, frame, has_room) {
             Taken::Nothing => {}
@@ -368,7 +369,7 @@ impl Engine {
                 self.state.drain.evidence(self.now.boottime);
             }
             // Also a finding that does not drain: the fault goes on.
-            self.quiet.broken(self.now.boottime);
+            self.quiet.broken(self.now.boottime, last);
         }
         true
     }
@@ -503,7 +504,7 @@ impl Engine {
                     (self.state.drain.written, self.state.drain.unverified),
                     &self.state.lifts,
                     (self.state.origin, self.state.lifts_known),
-                    (self.quiet, self.pending(|check| self.policy.effective(check))),
+                    (&self.quiet, self.pending(|check| self.policy.effective(check))),
                     self.policy.site.settings.scheduler.hold,
                     self.now,
                 )

@@ -35,10 +35,12 @@ pub(super) fn needs_verification(seen: &Seen) -> bool {
 }
 
 /// The time since the last finding about a subject behind the drain, or since the remedy.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Quiet {
     since: Duration,
     readings: u32,
+    /// The last finding; empty: none since the start. One that opens no incident is shown nowhere else.
+    last: String,
 }
 
 impl Quiet {
@@ -46,13 +48,16 @@ impl Quiet {
     pub(super) fn since(now: Duration) -> Self {
         Self {
             since: now,
-            readings: 0,
+            ..Self::default()
         }
     }
 
     /// Starts again.
-    pub(super) fn broken(&mut self, now: Duration) {
-        *self = Self::since(now);
+    pub(super) fn broken(&mut self, now: Duration, last: String) {
+        *self = Self {
+            last,
+            ..Self::since(now)
+        };
     }
 
     /// A health tick.
@@ -60,7 +65,7 @@ impl Quiet {
         self.readings = self.readings.saturating_add(1);
     }
 
-    fn lasts(self, now: Duration, hold: Duration) -> bool {
+    fn lasts(&self, now: Duration, hold: Duration) -> bool {
         let quiet = now.saturating_sub(self.since);
         quiet >= hold || (self.readings >= READINGS && quiet >= QUIET)
     }
@@ -93,7 +98,7 @@ pub(super) fn why(
     (written, unverified): (Option<i64>, bool),
     lifts: &[i64],
     (origin, lifts_known): (i64, bool),
-    (quiet, pending): (Quiet, Option<&str>),
+    (quiet, pending): (&Quiet, Option<&str>),
     hold: Duration,
     now: Now,
 ) -> Option<String> {
@@ -114,7 +119,13 @@ pub(super) fn why(
     } else if written.is_some_and(|at| at.abs_diff(wall) < hold.as_secs()) {
         Some("repaired; lifted after slurm.hold at the earliest".to_owned())
     } else if !quiet.lasts(now.boottime, hold) {
-        Some("repaired; lifted after 1 min without a further finding".to_owned())
+        let last = match quiet.last.as_str() {
+            "" => String::new(),
+            last => format!("; the last one: {last}"),
+        };
+        Some(format!(
+            "repaired; lifted after 1 min without a further finding{last}"
+        ))
     } else {
         // A device that is gone ends the finding of one check sooner than it begins that of another.
         pending.map(|check| format!("repaired, but bad readings of {check} are not confirmed yet"))

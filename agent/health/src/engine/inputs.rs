@@ -267,7 +267,7 @@ impl Engine {
         }
         self.timeline.ticked();
         if self.book.open().any(|i| i.behind) {
-            self.quiet.broken(now);
+            self.quiet.broken(now, String::new());
         } else {
             self.quiet.tick();
         }

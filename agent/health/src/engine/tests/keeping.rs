@@ -39,6 +39,9 @@ fn a_finding_after_the_remedy_starts_the_quiet_minute_again() {
         sim.slurm.is_drained(),
         "the program's own fault, but on a GPU that was just repaired"
     );
+    let why = sim.engine.view().drain.why;
+    let names_it = why.contains("without a further finding; the last one: xid, ") && why.ends_with(", xid31");
+    assert!(names_it, "{why}");
     sim.pass(30);
     assert!(!sim.slurm.is_drained());
 }
