@@ -117,7 +117,7 @@ pub static EDAC_CONTROLLER_INFO: Metric = Metric {
     unit: Unit::None,
     labels: &["controller", "name"],
     help: "Memory controller type of an EDAC controller, as reported by its driver.",
-    tier: Tier::Detail,
+    tier: Tier::Core,
     source: "/sys/devices/system/edac/mc/mc*/mc_name",
     aliases: &[],
 };

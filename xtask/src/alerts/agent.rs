@@ -5,13 +5,14 @@ use super::{Alert, Case, Expected, FurtherCase, Group, Record, Runbook, Severity
 pub(super) static GROUP: Group = Group {
     name: "nodewarden-agent",
     about: "nodewarden itself.",
-    // A node that is switched off reports nothing. The rule keeps its last value until it is scraped again; a range
+    // A node that is switched off reports nothing. The rule keeps its last value until it is scraped again, also where
+    // Prometheus was away for some minutes; a range
     // that covers a long repair would read every sample of every node at each evaluation.
     records: &[Record {
         name: "instance:nodewarden_drain_state:foreign_last",
         expr: "max by (cluster, instance) (nodewarden_drain_state{state=\"foreign\"})
 or on (cluster, instance)
-  (instance:nodewarden_drain_state:foreign_last and on (cluster, instance) (up{job=~\"(.+/)?nodewarden[^/]*\"} == 0))",
+  (last_over_time(instance:nodewarden_drain_state:foreign_last[20m]) and on (cluster, instance) (up{job=~\"(.+/)?nodewarden[^/]*\"} == 0))",
     }],
     alerts: &[
         Alert {

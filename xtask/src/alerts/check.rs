@@ -36,6 +36,24 @@ pub(super) fn problems(groups: &[&Group], public: &str) -> Vec<String> {
             say("a sum without the label cluster");
         }
     }
+    for alert in &alerts {
+        for text in [alert.summary, alert.description, alert.act] {
+            for command in without_reason(text) {
+                problems.push(format!("alert {}: `{command}` without --reason", alert.name));
+            }
+        }
+    }
+    for record in &records {
+        // An instant vector forgets a record after 5 min in which Prometheus was away.
+        let own = record.expr.matches(record.name).count();
+        let ranges = record
+            .expr
+            .matches(&format!("last_over_time({}[", record.name))
+            .count();
+        if own != ranges {
+            problems.push(format!("{}: reads itself without last_over_time", record.name));
+        }
+    }
     for case in groups.iter().flat_map(|g| g.further) {
         if !names.contains(case.alert) {
             problems.push(format!(
@@ -57,6 +75,16 @@ pub(super) fn problems(groups: &[&Group], public: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Orders with arguments, in backquotes, that lack the reason which each of them requires.
+fn without_reason(text: &str) -> impl Iterator<Item = &str> {
+    const ORDERS: [&str; 4] = ["ack ", "clear ", "pause ", "resume "];
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter(|quoted| {
+        let order = quoted.strip_prefix("nodewarden ").unwrap_or_default();
+        ORDERS.iter().any(|verb| order.starts_with(verb)) && !order.contains("--reason")
+    })
 }
 
 /// The names of core metrics in docs/public-interface.txt.
@@ -126,6 +154,35 @@ mod tests {
         assert!(problems_of("gpu_nothing > 1", true)[0].contains("gpu_nothing"));
         assert!(problems_of("sum by (gpu) (gpu_up)", true)[0].contains("cluster"));
         assert!(problems_of("gpu_up == 0", false)[0].contains("silent"));
+    }
+
+    #[test]
+    fn an_order_in_a_text_has_its_reason() {
+        let text = "`nodewarden ack` ends it, `nodewarden pause --cluster` stops, `nodewarden ack ID --reason TEXT`.";
+        let found: Vec<&str> = without_reason(text).collect();
+        assert_eq!(found, ["nodewarden pause --cluster"]);
+    }
+
+    /// Those of class `app` but 94, which is a memory error, and those that follow others.
+    #[test]
+    fn the_alert_about_an_xid_of_many_nodes_leaves_out_what_applications_cause() {
+        let path = crate::cmd::root().join("agent/health/src/xids.toml");
+        let table: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
+        let rows = table["xid"].as_array().unwrap();
+        let of_applications = rows.iter().filter(|row| row["class"].as_str() == Some("app"));
+        let mut codes: Vec<i64> = of_applications
+            .map(|row| row["code"].as_integer().unwrap())
+            .filter(|code| *code != 94)
+            .chain([45, 154])
+            .collect();
+        codes.sort_unstable();
+        let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+        let mut alerts = GROUPS.iter().flat_map(|group| group.alerts);
+        let alert = alerts
+            .find(|alert| alert.name == "GpuSameXidOnManyNodes")
+            .unwrap();
+        let left_out = format!("{{xid!~\"{}\"}}", codes.join("|"));
+        assert!(alert.expr.contains(&left_out), "expected {left_out}");
     }
 
     #[test]

@@ -175,3 +175,25 @@ pub(crate) fn run(check: bool) -> Result<()> {
     tool("promtool", &["test", "rules"], TESTS)?;
     tool("amtool", &["check-config"], EXAMPLE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Alertmanager looks at a group at each `group_interval`, and sends it again if the last notification is older than
+    /// `repeat_interval`: with equal intervals, each second one is left out.
+    #[test]
+    fn the_watchdog_of_the_example_is_sent_at_each_interval() {
+        let example = fs::read_to_string(cmd::root().join(EXAMPLE)).unwrap();
+        let minutes = |text: &str, key: &str| -> Option<u32> {
+            let value = text.split_once(key)?.1.lines().next()?;
+            value.trim().strip_suffix('m')?.parse().ok()
+        };
+        let (_, watchdog) = example.split_once("receiver: watchdog").unwrap();
+        let [interval, repeat] = [
+            minutes(&example, "group_interval:"),
+            minutes(watchdog, "repeat_interval:"),
+        ];
+        assert!(repeat.unwrap() < interval.unwrap(), "{repeat:?} {interval:?}");
+    }
+}

@@ -139,7 +139,7 @@ unless on (cluster, instance)
             lasts: "30m",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }}: {{ $labels.check }} on {{ $labels.subject_kind }} {{ $labels.subject }}",
-            description: "Check {{ $labels.check }} has found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }} for 30 min. The configured mode, or the check, only observes: Slurm does not show it. Remedy: {{ $labels.act }}.",
+            description: "Check {{ $labels.check }} has found a fault of {{ $labels.subject_kind }} {{ $labels.subject }} on {{ $labels.instance }} for 30 min. The configured mode, or the check, only observes, or an operator lifted its drain: Slurm does not show it. Remedy: {{ $labels.act }}.",
             act: "`nodewarden why` shows evidence and remedy. If jobs fail because of it, drain the node, or let nodewarden do so: `health.checks` in the configuration. Silence the checks that you do not act on by the label `check`.",
             runbook: Runbook::OfCheck,
             fires: Case {
@@ -170,14 +170,14 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodewardenDrainWaits",
-            expr: "(last_over_time(nodewarden_drain_state{state=\"drained\"}[1h]) == 1)
+            expr: "(max by (cluster, instance) (last_over_time(nodewarden_drain_state{state=~\"drained|lifting\"}[1h])) == 1)
 unless on (cluster, instance)
   (nodewarden_incident_acknowledged == 1)",
             lasts: "1d",
             severity: Severity::Ticket,
             summary: "{{ $labels.instance }} is drained for a day and it is not acknowledged",
             description: "nodewarden drained {{ $labels.instance }} more than a day ago, and none of its incidents is acknowledged.",
-            act: "Repair the node, then lift the drain. `nodewarden ack` ends this alert while the repair takes long.",
+            act: "`nodewarden status` shows what holds the drain, or why a lift does not succeed. Repair the node, then lift the drain. `nodewarden ack` ends this alert while the repair takes long.",
             runbook: Runbook::Own,
             fires: Case {
                 input: &[
@@ -283,9 +283,10 @@ unless on (cluster, instance)
         },
         Alert {
             name: "NodeMemoryErrors",
-            // A range of a day would read all its samples. Counters begin at 0 with each boot.
+            // A range of a day would read all its samples. Counters begin at 0 with each boot. The memory of a GPU has checks of its own.
             expr: "max by (cluster, instance, controller) (
-  host_edac_corrected_errors_total - (
+  (host_edac_corrected_errors_total unless on (cluster, instance, controller) host_edac_controller_info{name=\"MI200\"})
+  - (
     (host_edac_corrected_errors_total offset 1d) <= host_edac_corrected_errors_total
     or host_edac_corrected_errors_total * 0
       and on (cluster, instance) (time() - host_boot_time_seconds < 86400)
@@ -352,6 +353,58 @@ and max by (cluster, instance) (host_clock_max_error_seconds) >= 16",
         },
     ],
     further: &[
+        FurtherCase {
+            alert: "NodewardenDrainWaits",
+            about: "a lift that does not succeed, and one that is tried again and again.",
+            case: Case {
+                input: &[
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="drained"}"#,
+                        "1x20 0x1600",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n1",state="lifting"}"#,
+                        "0x20 1x1600",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="drained"}"#,
+                        "1x700 0x700 1x300",
+                    ),
+                    (
+                        r#"nodewarden_drain_state{cluster="c",instance="n2",state="lifting"}"#,
+                        "0x700 1x700 0x300",
+                    ),
+                ],
+                at: "26h",
+            },
+            expected: Expected::Firing(2),
+        },
+        FurtherCase {
+            alert: "NodeMemoryErrors",
+            about: "the memory of a GPU, and another controller.",
+            case: Case {
+                input: &[
+                    (
+                        r#"host_edac_corrected_errors_total{cluster="c",instance="n1",controller="mc3"}"#,
+                        "0+1x1600",
+                    ),
+                    (
+                        r#"host_edac_controller_info{cluster="c",instance="n1",controller="mc3",name="MI200"}"#,
+                        "1x1600",
+                    ),
+                    (
+                        r#"host_edac_corrected_errors_total{cluster="c",instance="n2",controller="mc3"}"#,
+                        "0+1x1600",
+                    ),
+                    (
+                        r#"host_edac_controller_info{cluster="c",instance="n2",controller="mc3",name="F19h_M90h"}"#,
+                        "1x1600",
+                    ),
+                ],
+                at: "26h",
+            },
+            expected: Expected::Firing(1),
+        },
         FurtherCase {
             alert: "NodeMemoryErrors",
             about: "a node that has booted within the day.",

@@ -1,4 +1,4 @@
-//! Panels whose numbers promtool calculates: lost nodes, an unknown verdict, shares of divided GPUs.
+//! Panels whose numbers promtool calculates: lost nodes, an unknown verdict, shares of divided GPUs, a number that is 0.
 
 use std::fmt::Write;
 
@@ -94,7 +94,57 @@ const TWICE: &[(&str, &str)] = &[
     ),
 ];
 
+/// Two GPUs: one whole and busy, one in two instances that are idle.
+const TENSOR: &[(&str, &str)] = &[
+    (
+        r#"gpu_tensor_active_ratio{cluster="c",instance="n1",gpu="a"}"#,
+        "1x20",
+    ),
+    (
+        r#"gpu_tensor_active_ratio{cluster="c",instance="n1",gpu="b",gpu_instance="7"}"#,
+        "0x20",
+    ),
+    (
+        r#"gpu_tensor_active_ratio{cluster="c",instance="n1",gpu="b",gpu_instance="8"}"#,
+        "0x20",
+    ),
+];
+
+/// No port is active, and no job runs.
+const IDLE: &[(&str, &str)] = &[
+    (
+        r#"rdma_port_state{cluster="c",instance="n1",device="mlx5_0",port="1"}"#,
+        "1x20",
+    ),
+    (r#"gpu_up{cluster="c",instance="n1",gpu="a"}"#, "1x20"),
+    (
+        r#"nodewarden_collector_up{cluster="c",instance="n1",collector="slurm"}"#,
+        "1x20",
+    ),
+];
+
 static CASES: &[Case] = &[
+    Case {
+        uid: "nodewarden-fabric",
+        title: "Ports active",
+        legend: "",
+        series: Series::These(IDLE),
+        expected: &[("{}", 0.0)],
+    },
+    Case {
+        uid: "nodewarden-gpus",
+        title: "Utilization",
+        legend: "allocated",
+        series: Series::These(IDLE),
+        expected: &[("{}", 0.0)],
+    },
+    Case {
+        uid: "nodewarden-gpus",
+        title: "Tensor cores",
+        legend: "tensor active",
+        series: Series::These(TENSOR),
+        expected: &[("{}", 0.5)],
+    },
     Case {
         uid: "nodewarden-cluster",
         title: "Not scraped",

@@ -18,7 +18,7 @@ pub(super) static FABRIC: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(None),
                     width: 8,
-                    queries: &[("count(rdma_port_state{%n} >= 4)", "")],
+                    queries: &[("sum(rdma_port_state{%n} >= bool 4)", "")],
                 },
                 Panel {
                     title: "Ports down that were active",

@@ -61,7 +61,7 @@ pub(super) static CLUSTER: Dashboard = Dashboard {
                     unit: "short",
                     kind: Kind::Stat(Some(1.0)),
                     width: 3,
-                    queries: &[("sum(nodewarden_drain_state{%c,state=\"drained\"})", "")],
+                    queries: &[("sum(nodewarden_drain_state{%c,state=~\"drained|lifting\"})", "")],
                 },
                 Panel {
                     title: "Drain held",
