@@ -9,7 +9,7 @@ use super::pause::Pause;
 use super::verdict::Verdict;
 use model::derive::affinity::Affinity;
 use model::ledger::Ledger;
-use model::scheduler::{Guard, HeldBy};
+use model::scheduler::{Guard, HeldBy, ReasonParts};
 
 /// The view of the whole state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,8 +60,7 @@ impl View {
         }
         let named = self.incidents.iter().find(|i| i.id == *id);
         if let Some(named) = named.filter(|named| named.state == "open") {
-            let (_, rest) = drain.reason.as_ref()?.rsplit_once(" act=")?;
-            let written = rest.split(' ').next()?;
+            let written = ReasonParts::of(drain.reason.as_ref()?)?.act;
             return (written != named.act).then(|| {
                 format!(
                     "the reason in Slurm says act={written}, the remedy is {} now",

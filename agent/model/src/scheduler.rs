@@ -236,6 +236,12 @@ impl TryFrom<String> for IncidentId {
     }
 }
 
+/// How each text of ours in Slurm begins.
+pub const PREFIX: &str = "nodewarden:";
+
+/// What stands before the remedy in a reason or comment.
+const ACT: &str = " act=";
+
 /// The end of the reason of a drain that is set again after an operator lifted it.
 pub const AFTER_LIFT: &str = " again-after-lift";
 
@@ -260,8 +266,7 @@ impl Reason {
 
     /// Takes a text that has the form; `None` otherwise.
     pub fn new(text: &str) -> Option<Self> {
-        let good =
-            text.starts_with("nodewarden:") && text.len() <= Self::MAX && text.bytes().all(Self::allowed);
+        let good = text.starts_with(PREFIX) && text.len() <= Self::MAX && text.bytes().all(Self::allowed);
         good.then(|| Self(text.to_owned()))
     }
 
@@ -272,23 +277,25 @@ impl Reason {
     /// `nodewarden:<check> <subject> <detail> act=<remedy> id=<incident>`. Characters that are not allowed become `_`;
     /// the detail is cut so that remedy and id always fit.
     pub fn compose(check: &str, subject: &str, detail: &str, remedy: &str, id: &IncidentId) -> Self {
-        let clean = |text: &str| -> String {
-            text.chars()
-                .map(|c| {
-                    if c.is_ascii() && Self::allowed(c as u8) {
-                        c
-                    } else {
-                        '_'
-                    }
-                })
-                .collect()
-        };
-        let mut remedy = clean(remedy);
+        let mut remedy = Self::clean(remedy);
         remedy.truncate(32);
-        let tail = format!(" act={remedy} id={id}");
-        let mut head = format!("nodewarden:{} {} {}", clean(check), clean(subject), clean(detail));
+        let tail = format!("{ACT}{remedy} id={id}");
+        let mut head = Self::head(check, subject, detail);
         head.truncate(Self::MAX.saturating_sub(tail.len()));
         Self(format!("{}{tail}", head.trim_end()))
+    }
+
+    fn clean(text: &str) -> String {
+        let is_allowed = |c: char| c.is_ascii() && Self::allowed(c as u8);
+        text.chars()
+            .map(|c| if is_allowed(c) { c } else { '_' })
+            .collect()
+    }
+
+    /// All before the remedy, if it fits.
+    fn head(check: &str, subject: &str, detail: &str) -> String {
+        let [check, subject, detail] = [check, subject, detail].map(Self::clean);
+        format!("{PREFIX}{check} {subject} {detail}")
     }
 
     /// The same, for a drain after an operator's lift.
@@ -296,7 +303,7 @@ impl Reason {
     pub fn after_lift(mut self) -> Self {
         // The head gives way, as in `compose`: the tail always fits.
         let over = (self.0.len() + AFTER_LIFT.len()).saturating_sub(Self::MAX);
-        if let Some(tail) = self.0.rfind(" act=") {
+        if let Some(tail) = self.0.rfind(ACT) {
             self.0.replace_range(tail.saturating_sub(over)..tail, "");
         }
         self.0.push_str(AFTER_LIFT);
@@ -306,6 +313,44 @@ impl Reason {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// The parts of a text that [`Reason::compose`] made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReasonParts<'a> {
+    /// All before the remedy.
+    head: &'a str,
+    /// The check.
+    pub check: &'a str,
+    /// Subject and detail, which may be cut.
+    pub about: &'a str,
+    /// The remedy.
+    pub act: &'a str,
+    /// The length of what follows the head, in bytes.
+    tail: usize,
+}
+
+impl<'a> ReasonParts<'a> {
+    /// Of a text in Slurm; `None`: it has another form.
+    pub fn of(text: &'a str) -> Option<Self> {
+        let (head, after) = text.rsplit_once(ACT)?;
+        let known = head.strip_prefix(PREFIX)?;
+        let (check, about) = known.split_once(' ').unwrap_or((known, ""));
+        Some(Self {
+            head,
+            check,
+            about,
+            act: after.split(' ').next().unwrap_or_default(),
+            tail: text.len() - head.len(),
+        })
+    }
+
+    /// Whether it names this fault. Where the text was cut, as far as it goes.
+    pub fn name(&self, check: &str, subject: &str, detail: &str) -> bool {
+        let head = Reason::head(check, subject, detail);
+        let is_cut = head.len() + self.tail > Reason::MAX;
+        self.head == head.trim_end() || (is_cut && head.starts_with(self.head))
     }
 }
 
@@ -402,4 +447,52 @@ pub enum LookError {
     /// The command failed, hung, is missing, or printed an unexpected text.
     #[error("{0}")]
     Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(detail: &str) -> Reason {
+        let id = IncidentId::parse("abcdefg2").unwrap();
+        Reason::compose("site-disk", "node n1", detail, "inspect", &id)
+    }
+
+    #[test]
+    fn a_reason_is_taken_apart_as_it_was_composed() {
+        let reason = reason("a act=b; c");
+        let parts = ReasonParts::of(reason.as_str()).unwrap();
+        assert_eq!(
+            (parts.check, parts.about, parts.act),
+            ("site-disk", "node n1 a act=b_ c", "inspect")
+        );
+        for other in [
+            "",
+            "RMA 1234",
+            "nodewarden:site-disk node n1",
+            "x act=reboot id=abcdefg2",
+        ] {
+            assert_eq!(ReasonParts::of(other), None, "{other}");
+        }
+        let bare = ReasonParts::of("nodewarden:xid.79 act=reboot id=abcdefg2 again-after-lift").unwrap();
+        assert_eq!((bare.check, bare.about, bare.act), ("xid.79", "", "reboot"));
+    }
+
+    #[test]
+    fn a_reason_names_its_fault_with_other_characters_and_cut() {
+        let names = |text: &str, detail: &str| {
+            let parts = ReasonParts::of(text).unwrap();
+            parts.name("site-disk", "node n1", detail) && !parts.name("site-disk", "node n2", detail)
+        };
+        let long = format!("\"{}\"", "x y".repeat(80));
+        for detail in ["", "98% used", "a;b \"c\"", " ", &long] {
+            let reason = reason(detail);
+            assert!(names(reason.as_str(), detail), "{reason:?}");
+            assert!(names(reason.clone().after_lift().as_str(), detail), "{reason:?}");
+        }
+        let short = reason("98% used");
+        for other in ["98%", "98% used by a", &long] {
+            assert!(!names(short.as_str(), other), "{other}");
+        }
+    }
 }

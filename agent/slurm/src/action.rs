@@ -4,7 +4,8 @@ use model::scheduler::mirror::{MOST_LIFTS, Mirror, MirrorSeen, Note};
 use model::scheduler::{Action, Author, IncidentId, NodeState, Outcome, Permission, Reason};
 
 use super::state::Node;
-use super::{decide, describe, extra, texts};
+use super::texts::{self, is_foreign_comment};
+use super::{decide, describe, extra};
 
 fn incident(action: &Action) -> &IncidentId {
     match action {
@@ -95,15 +96,11 @@ pub fn outcome(action: &Action, after: &Node, refused: Option<String>) -> Outcom
         }
         Action::Comment { text, .. } => {
             let comment = after.comment.as_deref();
-            let foreign = comment.is_some_and(|c| !c.starts_with("nodewarden:"));
-            (comment == Some(text.as_str()), foreign)
+            (comment == Some(text.as_str()), is_foreign_comment(comment))
         }
         Action::Uncomment { .. } => {
-            let foreign = after
-                .comment
-                .as_deref()
-                .is_some_and(|c| !c.starts_with("nodewarden:"));
-            (after.comment.is_none(), foreign)
+            let comment = after.comment.as_deref();
+            (comment.is_none(), is_foreign_comment(comment))
         }
     };
     match refused {

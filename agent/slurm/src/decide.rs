@@ -3,7 +3,7 @@
 use model::scheduler::{Author, IncidentId, MAINTENANCE, Permission, Reason, UNKNOWN_STATE};
 
 use super::state::{Base, Flag, Node};
-use super::texts::author;
+use super::texts::{self, author};
 
 /// States of another change in progress, or in which a write kills jobs or slurmctld rejects it.
 const WITHHELD: &[(Flag, &str)] = &[
@@ -90,7 +90,7 @@ pub fn undrain(state: &Node) -> Permission {
 pub fn comment(state: &Node, text: &Reason) -> Permission {
     match state.comment.as_deref() {
         Some(old) if old == text.as_str() => Permission::Already,
-        Some(old) if !old.starts_with("nodewarden:") || old.contains('\n') => Permission::Foreign,
+        old if texts::is_foreign_comment(old) => Permission::Foreign,
         _ => unknown(state)
             .or_else(|| withheld(state, &[]))
             .unwrap_or(Permission::Allowed),

@@ -1,6 +1,6 @@
 //! The author of a reason: nodewarden, slurmctld, slurmd, or a person.
 
-use model::scheduler::{AFTER_LIFT, Author, IncidentId};
+use model::scheduler::{AFTER_LIFT, Author, IncidentId, PREFIX};
 
 use super::state::Node;
 
@@ -150,11 +150,16 @@ pub fn author(state: &Node) -> Author {
 /// The incident of a text of ours: `nodewarden:... id=INCIDENT`, followed only by texts that slurmctld appends.
 /// Any other addition makes it a person's text.
 pub fn incident_of(text: &str) -> Option<&str> {
-    let rest = text.strip_prefix("nodewarden:")?;
+    let rest = text.strip_prefix(PREFIX)?;
     let (_, tail) = rest.rsplit_once(" id=")?;
     let id = own_part(tail)?;
     let id = id.strip_suffix(AFTER_LIFT).unwrap_or(id);
     IncidentId::parse(id).is_some().then_some(id)
+}
+
+/// Whether a Comment has a person's text.
+pub fn is_foreign_comment(comment: Option<&str>) -> bool {
+    comment.is_some_and(|text| !text.starts_with(PREFIX) || text.contains('\n'))
 }
 
 /// The text before what slurmctld appended. `None`: something else is appended.

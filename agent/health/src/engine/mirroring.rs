@@ -10,7 +10,7 @@ use crate::incident::Seen;
 use crate::{checks, keep};
 use model::derive::xid::gpu_label;
 use model::scheduler::mirror::{MOST_GPUS, MOST_LIFTS, MirrorSeen, MirroredDrain, Note};
-use model::scheduler::{Action, NodeState};
+use model::scheduler::{Action, NodeState, ReasonParts};
 
 impl Engine {
     /// The node was read.
@@ -161,9 +161,8 @@ fn ends_with_boot(incident: &Incident, seen: &Seen) -> bool {
 
 /// The check and the detail in a reason of ours: `nodewarden:CHECK gpu NAME DETAIL act=REMEDY id=ID`.
 fn parts(reason: &str) -> Option<(&'static str, &str)> {
-    let (check, rest) = reason.strip_prefix("nodewarden:")?.split_once(' ')?;
-    let (rest, _) = rest.rsplit_once(" act=")?;
-    let mut words = rest.splitn(3, ' ');
+    let ReasonParts { check, about, .. } = ReasonParts::of(reason)?;
+    let mut words = about.splitn(3, ' ');
     let is_gpu = words.next() == Some(SubjectKind::Gpu.word()) && words.next().is_some();
     Some((checks::check(check)?.id, words.next().filter(|_| is_gpu)?))
 }

@@ -4,6 +4,8 @@
 //! all causes is a count after that: of the nodes that hold slots, the last one to take its own saw all the others. So
 //! a node that counts too many gives its slot back, and never more than the limit go on.
 
+use model::scheduler::PREFIX;
+
 use super::limits::Limits;
 use super::reservation::Reservation;
 
@@ -179,7 +181,7 @@ fn part(text: &str) -> String {
 
 /// The cause in a reason of nodewarden: the check that it begins with, or the Xid.
 pub fn code(reason: &str) -> &str {
-    let mut words = reason.strip_prefix("nodewarden:").unwrap_or(reason).split(' ');
+    let mut words = reason.strip_prefix(PREFIX).unwrap_or(reason).split(' ');
     let check = words.next().unwrap_or_default();
     let is_xid = |word: &&str| {
         let number = word.strip_prefix("xid").unwrap_or_default();

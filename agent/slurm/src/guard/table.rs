@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use collectors::slurm::hostlist;
 use jiff::tz::TimeZone;
-use model::scheduler::NodeReason;
+use model::scheduler::{NodeReason, PREFIX};
 
 use super::reservation::Reservation;
 use super::slot;
@@ -68,7 +68,7 @@ pub fn read(text: &str, proven: &Node, zone: &TimeZone) -> Option<Table> {
         let (line, after) = take_line(rest)?;
         rest = after;
         lines += 1;
-        let is_ours = line.reason.starts_with("nodewarden:") && !texts::is_lifted(line.reason);
+        let is_ours = line.reason.starts_with(PREFIX) && !texts::is_lifted(line.reason);
         let words = line.state.map(|state| words::read(&state.to_ascii_uppercase()));
         let is_drained = words
             .as_ref()

@@ -65,6 +65,22 @@ fn a_row_that_is_raised_to_drain_acts_on_a_fault_that_stands() {
     assert_eq!((sim.incidents().len(), sim.slurm.drains), (1, 1));
 }
 
+/// The reason has other characters than the line, and not all of it.
+#[test]
+fn after_a_wipe_the_incident_of_the_same_line_goes_on_under_the_id_in_the_reason() {
+    let long = format!("mount \"/scratch\" is gone; see {}", "the log ".repeat(40));
+    for line in ["mount \"/scratch\" is gone; see log", &long] {
+        let mut sim = node(Mode::Drain, &[row("disk", Mode::Drain)]);
+        let fail = |sim: &mut Sim| (0..3).for_each(|_| ends_with(sim, 0, Unhealthy, line));
+        fail(&mut sim);
+        let id = sim.engine.view().incidents[0].id.clone();
+        sim.wipe();
+        fail(&mut sim);
+        assert_eq!(sim.slurm.drains, 1);
+        assert_eq!(sim.engine.view().incidents[0].id, id, "{line}");
+    }
+}
+
 /// The finding of before has another text, and stays: each tick found the new one again.
 #[test]
 fn a_raised_row_whose_line_changes_is_found_once_more_only() {
