@@ -39,7 +39,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         },
     };
     // Never the last good one, and never plain HTTP instead.
-    let web = with_notice("web_config_file, or a file that it names", || {
+    let web = with_notice("web_config_file (or a file that it names)", || {
         web::of(&loaded.config)
     });
     let web = web.map_err(anyhow::Error::msg)?;

@@ -107,21 +107,19 @@ fn a_reload_that_is_asked_for_during_another_one_is_not_lost() {
     }
 }
 
-/// A node with TLS files on a mount, and a function that writes its configuration: a mode, with or without them.
-fn with_web_on_a_mount() -> (Node, FuseHang, impl Fn(&str, bool)) {
+/// A node with a table of Xids on a mount, and a function that writes its configuration: a mode, with or without the table.
+fn with_a_file_on_a_mount() -> (Node, FuseHang, impl Fn(&str, bool)) {
     let mut node = Node::new();
     let file = node.path("n.toml");
-    let folder = node.path("tls");
+    let folder = node.path("site");
     fs::create_dir(&folder).unwrap();
     let mount = FuseHang::mount(&folder).unwrap();
-    let web = mount.add(
-        "web.yml",
-        "http_server_config:\n  headers:\n    X-Frame-Options: deny\n",
-    );
+    let row = "[[xid]]\ncode = 79\nmeaning = \"x\"\nclass = \"gpu\"\naction = \"reboot\"\n";
+    let table = mount.add("xids.toml", row);
     node.arg(&["--config", file.to_str().unwrap()]);
     let write = move |mode: &str, is_named: bool| {
-        let named = is_named.then(|| format!("web_config_file = {web:?}\n"));
-        let text = format!("{}[health]\nmode = \"{mode}\"\n", named.unwrap_or_default());
+        let named = is_named.then(|| format!("xids = {table:?}\n"));
+        let text = format!("[health]\nmode = \"{mode}\"\n{}", named.unwrap_or_default());
         fs::write(&file, text).unwrap();
     };
     (node, mount, write)
@@ -129,12 +127,12 @@ fn with_web_on_a_mount() -> (Node, FuseHang, impl Fn(&str, bool)) {
 
 #[test]
 fn a_reload_that_hangs_in_a_file_is_reported_and_the_next_one_does_not_wait_for_it() {
-    let (mut node, mount, write) = with_web_on_a_mount();
+    let (mut node, mount, write) = with_a_file_on_a_mount();
     write("observe", true);
     node.start();
     mount.freeze();
     node.daemon().signal(Signal::SIGHUP).unwrap();
-    let late = "web.yml (web_config_file), or a file that it names, cannot be read: no answer within 10 s";
+    let late = "a file of the configuration cannot be read: no answer within 10 s";
     node.daemon().wait_for_line(late, LONG).unwrap();
     let error = |n: &Node| n.metric("nodewarden_config_error", &[]);
     node.until("the error shows", |n| error(n) == Some(1.0));
@@ -153,11 +151,11 @@ fn a_reload_that_hangs_in_a_file_is_reported_and_the_next_one_does_not_wait_for_
 
 #[test]
 fn a_start_that_waits_for_a_file_says_so() {
-    let (mut node, mount, write) = with_web_on_a_mount();
+    let (mut node, mount, write) = with_a_file_on_a_mount();
     write("observe", true);
-    mount.slow_file("web.yml", Duration::from_secs(7)).unwrap();
+    mount.slow_file("xids.toml", Duration::from_secs(7)).unwrap();
     node.spawn();
-    let waits = "web_config_file, or a file that it names is still being read";
+    let waits = "the configuration is still being read";
     node.daemon().wait_for_line(waits, LONG).unwrap();
     node.until("observe", |n| mode(n) == "observe");
 }

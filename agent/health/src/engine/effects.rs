@@ -299,8 +299,10 @@ impl Engine {
             // A check that may only comment would not have drained.
             let below = policy.mode_of(incident).is_some_and(|m| m < Mode::Drain)
                 && policy.could_of(incident) == Some(Mode::Drain);
-            // One that is being written may still be carried out.
-            let is_written = incident.behind || self.state.drain.is_writing_for(&incident.id);
+            // A drain that is being written may still be carried out.
+            let drain = &self.state.drain;
+            let is_written =
+                incident.behind || drain.is_writing_for(&incident.id) || drain.is_kept_for(&incident.id);
             let fresh = !incident.counted && !is_written;
             if incident.status == super::Status::Open && below && fresh {
                 incident.counted = true;
