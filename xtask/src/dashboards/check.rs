@@ -113,7 +113,7 @@ fn over_clusters(kind: Kind, expr: &str, legend: &str) -> Option<String> {
     if let Some(first) = firsts.find(|first| *first != "cluster" && !COMMON.contains(first)) {
         return Some(format!("{first} of several clusters: sum by (cluster, {first})"));
     }
-    let is_total = expr.starts_with("sum(") || !expr.contains(" by (cluster");
+    let is_total = ["sum(", "avg("].iter().any(|one| expr.starts_with(one)) || !expr.contains(" by (cluster");
     let is_shown = ["{{cluster}}", "{{instance}}"]
         .iter()
         .any(|label| legend.contains(label));
@@ -242,6 +242,7 @@ mod tests {
         assert!(!lines("topk(10, sum by (cluster, instance) (x))", "{{instance}}"));
         assert!(!lines("sum by (verdict) (x)", "{{verdict}}"));
         assert!(!lines("sum(count by (cluster, gpu) (x))", "allocated"));
+        assert!(!lines("avg(avg by (cluster, gpu) (x))", "active"));
         let number = |expr| over_clusters(Kind::Stat(None), expr, "").is_some();
         assert!(number("sum(x{jobid=~\"$jobid\"})") && !number("sum(x)"));
         assert!(!number("sum by (cluster) (x{jobid=~\"$jobid\"})"));

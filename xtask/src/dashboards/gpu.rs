@@ -58,7 +58,7 @@ pub(super) static FLEET: Dashboard = Dashboard {
                     queries: &[
                         ("avg(gpu_utilization_ratio{%n})", "utilization"),
                         (
-                            "(sum(sum by (cluster, instance, gpu) (slurm_job_gpu_share_ratio{%n}) / (count by (cluster, instance, gpu) (gpu_instance_info{%n}) or count by (cluster, instance, gpu) (gpu_up{%n}))) or 0 * count(nodewarden_collector_up{%n,collector=\"slurm\"} == 1)) / count(gpu_up{%n})",
+                            "sum(sum by (cluster, instance, gpu) (slurm_job_gpu_share_ratio{%n}) / (count by (cluster, instance, gpu) (gpu_instance_info{%n}) or count by (cluster, instance, gpu) (gpu_up{%n})) or 0 * (nodewarden_collector_up{%n,collector=\"slurm\"} == 1)) / count(gpu_up{%n})",
                             "allocated",
                         ),
                     ],
