@@ -210,6 +210,7 @@ fn view() -> View {
             at_ms: 0,
             valid_until_ms: 0,
             drained_ms: None,
+            blind: None,
         },
         incidents: Vec::new(),
         drain: DrainView {

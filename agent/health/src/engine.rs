@@ -556,6 +556,7 @@ impl Engine {
                 ),
             }
         };
+        let blind = self.sight.blind(self.now.boottime).map(|blind| blind.collector);
         let at_ms = millis(self.now.boottime);
         let drained = self.state.drain.stands_for(self.now);
         Verdict {
@@ -567,6 +568,7 @@ impl Engine {
             valid_until_ms: at_ms.saturating_add(effects::VALID_MS),
             // One from before this boot has no time in it.
             drained_ms: drained.and_then(|time| at_ms.checked_sub(millis(time))),
+            blind: blind.filter(|_| health == Health::Unknown),
         }
     }
 }

@@ -10,11 +10,18 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 const NEEDED: [&str; 2] = [LOG, "host"];
 const LOG: &str = "kernel_log";
 
+/// A collector that the verdict requires and that cannot be read.
+#[derive(Clone, Debug)]
+pub(super) struct Blind {
+    pub(super) collector: &'static str,
+    why: String,
+}
+
 /// The readable sources of the last snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     at: Option<Duration>,
-    blind: Option<String>,
+    blind: Option<Blind>,
     log: Option<bool>,
     bus_read_at: Option<Duration>,
     /// What the last snapshot could not answer.
@@ -28,10 +35,11 @@ impl Sight {
     pub(super) fn take(&mut self, snapshot: &Snapshot, bus_read_at: Option<Duration>) -> bool {
         self.at = Some(snapshot.at);
         self.blind = NEEDED.iter().find_map(|name| {
-            let Some(collector) = snapshot.collector(name) else {
-                return Some(format!("{name}: no such collector"));
+            let why = match snapshot.collector(name) {
+                Some(collector) => blind(collector, snapshot.at)?,
+                None => "no such collector".to_owned(),
             };
-            blind(collector, snapshot.at).map(|why| format!("{name}: {why}"))
+            Some(Blind { collector: name, why })
         });
         self.log = match snapshot.collector(LOG) {
             Some(log) if log.presence == Presence::NotHere => None,
@@ -62,6 +70,12 @@ impl Sight {
         self.unjudged.clone().filter(|_| !is_new)
     }
 
+    /// The collector without which the node's health is unknown.
+    pub(super) fn blind(&self, now: Duration) -> Option<&Blind> {
+        let is_fresh = |at: Duration| now.saturating_sub(at) <= MAX_AGE;
+        self.blind.as_ref().filter(|_| self.at.is_some_and(is_fresh))
+    }
+
     /// Why the node's health is unknown. `None`: it is known.
     pub(super) fn unknown(&self, now: Duration) -> Option<String> {
         match self.at {
@@ -69,7 +83,10 @@ impl Sight {
             Some(at) if now.saturating_sub(at) > MAX_AGE => {
                 Some(format!("nothing was read for {} s", MAX_AGE.as_secs()))
             }
-            Some(_) => self.blind.clone(),
+            Some(_) => self
+                .blind
+                .as_ref()
+                .map(|blind| format!("{}: {}", blind.collector, blind.why)),
         }
     }
 }

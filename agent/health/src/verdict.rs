@@ -48,4 +48,7 @@ pub struct Verdict {
     /// this boot, or a person made it theirs. Absent in verdicts of builds without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained_ms: Option<u64>,
+    /// The collector whose failure makes it unknown: the text then has that failure's, which is not for everybody.
+    #[serde(skip)]
+    pub blind: Option<&'static str>,
 }

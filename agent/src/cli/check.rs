@@ -248,6 +248,7 @@ mod tests {
             at_ms: 10_000,
             valid_until_ms: 55_000,
             drained_ms: None,
+            blind: None,
         };
         serde_json::to_string(&verdict).unwrap()
     }

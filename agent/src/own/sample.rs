@@ -51,6 +51,7 @@ pub(crate) fn view() -> View {
             at_ms: 1_000_000,
             valid_until_ms: 1_045_000,
             drained_ms: None,
+            blind: None,
         },
         incidents: vec![IncidentView {
             id: "abcdefgh".to_owned(),

@@ -14,7 +14,7 @@ use crate::own;
 use crate::own::Page;
 use health::Mode;
 use health::checks;
-use health::verdict::Health;
+use health::verdict::{Health, Verdict};
 use health::view::IncidentView;
 use model::commands::CommandState;
 use model::snapshot::{CollectorState, Presence, Snapshot, WorkerState};
@@ -229,7 +229,7 @@ fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> VerdictReport {
         let text = "the daemon's core has not evaluated the checks in time";
         (Health::Unknown, text.to_owned())
     } else if given.health == Health::Unknown {
-        (Health::Unknown, unknown(&given.text, snapshot))
+        (Health::Unknown, unknown(given, snapshot))
     } else {
         (given.health, given.text.clone())
     };
@@ -240,19 +240,17 @@ fn verdict(page: &Page, snapshot: &Snapshot, now: Duration) -> VerdictReport {
     }
 }
 
-/// Why the verdict is unknown, without texts of errors: the verdict's own text begins with the collector.
-fn unknown(text: &str, snapshot: &Snapshot) -> String {
-    let name = text.split(':').next().unwrap_or_default();
+/// Why the verdict is unknown, without texts of errors.
+fn unknown(verdict: &Verdict, snapshot: &Snapshot) -> String {
+    let Some(name) = verdict.blind else {
+        return verdict.text.clone();
+    };
     match snapshot.collector(name) {
         Some(blind) => match own::state(blind, snapshot) {
             (state, reason) if reason.is_empty() => format!("collector {name} is {state}"),
             (state, reason) => format!("collector {name} is {state}: {reason}"),
         },
-        // A collector that is no longer listed.
-        None if collectors::COLLECTORS.iter().any(|spec| spec.name == name) => {
-            "the node has not been read yet".to_owned()
-        }
-        None => text.to_owned(),
+        None => "the node has not been read yet".to_owned(),
     }
 }
 

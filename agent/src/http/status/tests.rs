@@ -313,7 +313,8 @@ fn no_user_names_and_no_log_lines() {
     view.drain.why = secret();
     view.drain.reason = Some(secret());
     view.verdict.health = Health::Unknown;
-    view.verdict.text = format!("test: failed: {SECRET}");
+    view.verdict.text = format!("a failure of {SECRET}");
+    view.verdict.blind = Some("test");
     let failed = DeviceState {
         error: Some(("io".to_owned(), secret())),
         ..sample::device("a", |_| {})

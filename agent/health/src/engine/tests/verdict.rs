@@ -52,6 +52,18 @@ fn an_unknown_verdict_names_them_behind_its_reason() {
     sim.pass(30);
     let text = "kernel_log: no CAP_SYSLOG; 1 open incident: gpu-slowdown gpu GPU-1";
     assert_eq!(verdict(&sim), (Health::Unknown, text.to_owned()));
+    assert_eq!(sim.engine.view().verdict.blind, Some("kernel_log"));
+}
+
+#[test]
+fn only_an_unknown_verdict_names_a_collector_that_cannot_be_read() {
+    let mut sim = Sim::new(Mode::Observe);
+    assert_eq!(sim.engine.view().verdict.blind, None);
+    sim.host.kernel_log = false;
+    sim.xid(119);
+    sim.pass(30);
+    let verdict = sim.engine.view().verdict;
+    assert_eq!((verdict.health, verdict.blind), (Health::Unhealthy, None));
 }
 
 /// The age of a drain that stands, in seconds, as the verdict shows it.
