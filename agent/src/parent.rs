@@ -668,7 +668,11 @@ fn refusal(outcome: &Outcome) -> Option<(&'static str, &str)> {
         Outcome::Withheld(word, _) => Some(("not in this state of the node", word)),
         Outcome::Held(held) => Some(("held", &held.why)),
         Outcome::NotOurs(why) => Some(("the node is not proven to be this machine", why)),
-        Outcome::Done(_) | Outcome::Already(_) | Outcome::Failed(_) | Outcome::Unknown(_) => None,
+        Outcome::Done(_)
+        | Outcome::Already(_)
+        | Outcome::Failed(_)
+        | Outcome::NotBegun(_)
+        | Outcome::Unknown(_) => None,
     }
 }
 

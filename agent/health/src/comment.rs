@@ -138,6 +138,7 @@ impl Comment {
             | Outcome::Held(_)
             | Outcome::NotOurs(_)
             | Outcome::Failed(_)
+            | Outcome::NotBegun(_)
             | Outcome::Unknown(_) => self.retry(now),
         }
     }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Now, keep};
-use change::{Change, ENDED};
+use change::{Change, ChangeKind};
 use late::Late;
 use maintenance::JUDGING;
-use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, MAINTENANCE, Reason};
+use model::scheduler::{ActionId, Guard, HeldBy, IncidentId, Reason};
 pub(super) use pace::spread;
 use timing::Timing;
 pub(super) use timing::{back_off, lost};
@@ -176,6 +176,8 @@ pub(super) struct Drain {
     /// The first attempt to lift it automatically (wall clock). All attempts of one drain are one lift: the copy in the
     /// scheduler and the record count it under the same time.
     pub lift_at: Option<i64>,
+    /// An attempt to lift it is under way. Stored before each one.
+    lift_sent: bool,
     /// An incident behind it ends in a way that no test has verified: an operator lifts it.
     pub unverified: bool,
     /// It was not seen in place since: a crash of the controller can lose what it has not saved.
@@ -185,6 +187,8 @@ pub(super) struct Drain {
     reboot_requested: bool,
     /// What it waits for, while it is held.
     pub held: Option<HeldBy>,
+    /// It is withheld for a maintenance only.
+    by_maintenance: bool,
     /// The node was in maintenance at the last try.
     in_maintenance: bool,
     /// The last try may be written in a maintenance.
@@ -219,8 +223,7 @@ impl Drain {
     pub(super) fn restored(&mut self, now: Now, seed: u64) {
         self.timing.seed = seed;
         match self.state {
-            // Stored before each undrain. Every answer stores another text.
-            State::Lifting if self.why == ENDED => self.given_up(true, now),
+            State::Lifting if self.lift_sent => self.given_up(true, now),
             State::Writing => self.given_up(false, now),
             // Many nodes start again at the same time.
             State::Held => self.timing.retry_after_hold(now.boottime),
@@ -361,11 +364,16 @@ impl Drain {
     }
 
     fn to(&mut self, state: State, why: impl Into<String>, now: Now) {
-        let why = why.into();
+        self.change(ChangeKind::Plain, state, why.into(), now);
+    }
+
+    fn change(&mut self, kind: ChangeKind, state: State, why: String, now: Now) {
+        self.lift_sent = kind == ChangeKind::Lift;
         if self.state != state || self.why != why {
             self.changes.push(Change {
                 from: self.state,
                 to: state,
+                kind,
                 why: why.clone(),
                 incident: self.incident.clone(),
                 reason: self.reason.clone(),
@@ -394,8 +402,17 @@ impl Drain {
 
     /// Resets the drain: it is gone, or was never written.
     fn forget(&mut self, state: State, why: impl Into<String>, now: Now) {
+        self.reset(ChangeKind::Plain, state, why.into(), now);
+    }
+
+    /// Slurm ended the drain, which is wanted again.
+    fn lost(&mut self, how: &str, now: Now) {
+        self.reset(ChangeKind::Lost, State::Wanted, how.to_owned(), now);
+    }
+
+    fn reset(&mut self, kind: ChangeKind, state: State, why: String, now: Now) {
         // First: the change has the incident.
-        self.to(state, why, now);
+        self.change(kind, state, why, now);
         self.incident = None;
         self.reason = None;
         self.reason_at = None;
@@ -517,7 +534,7 @@ impl Drain {
 
     /// Whether only a maintenance of the node forbids the drain.
     pub(super) fn is_held_by_maintenance(&self) -> bool {
-        self.state == State::Withheld && self.why == MAINTENANCE
+        self.state == State::Withheld && self.by_maintenance
     }
 
     fn begin(&mut self, want: &Want, facts: &Facts) -> Option<Do> {
@@ -558,7 +575,8 @@ impl Drain {
 
     fn lift(&mut self, now: Now) -> Option<Do> {
         let incident = self.incident.clone()?;
-        self.to(State::Lifting, ENDED, now);
+        let why = "all incidents behind it are cleared".to_owned();
+        self.change(ChangeKind::Lift, State::Lifting, why, now);
         // Each attempt stores its intent first.
         self.dirty = true;
         let lift = (!self.ordered).then(|| {

@@ -65,7 +65,7 @@ pub fn patience(timeout: Duration) -> Duration {
 /// The word of [`Permission::Withheld`] for a node in maintenance.
 pub const MAINTENANCE: &str = "maint";
 
-/// What the text of an act begins with that ended before its write.
+/// How a person reads that an act ended before its write.
 pub const NOT_WRITTEN: &str = "nothing was written: ";
 /// The word of [`Permission::Withheld`] for a state that the scheduler names with words that are not known.
 pub const UNKNOWN_STATE: &str = "unknown_state";
@@ -419,6 +419,8 @@ pub enum Outcome {
     NotOurs(String),
     /// The scheduler rejected it, or accepted it and the state did not change.
     Failed(String),
+    /// A time-out before the write; nothing was written.
+    NotBegun(String),
     /// Time-out: the act may or may not have happened. The state must be read before the next act.
     Unknown(String),
 }
@@ -430,7 +432,7 @@ impl Outcome {
             Self::Done(node) | Self::Already(node) | Self::Withheld(_, node) | Self::Foreign(node) => {
                 Some(node)
             }
-            Self::Held(_) | Self::NotOurs(_) | Self::Failed(_) | Self::Unknown(_) => None,
+            Self::Held(_) | Self::NotOurs(_) | Self::Failed(_) | Self::NotBegun(_) | Self::Unknown(_) => None,
         }
     }
 }

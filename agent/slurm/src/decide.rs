@@ -109,7 +109,7 @@ pub fn mirror(state: &Node) -> Permission {
 pub fn uncomment(state: &Node, id: &IncidentId) -> Permission {
     match state.comment.as_deref() {
         None => Permission::Already,
-        Some(old) => match super::texts::incident_of(old) {
+        Some(old) => match texts::incident_of(old) {
             Some(found) if found == id.0 => unknown(state)
                 .or_else(|| withheld(state, &[]))
                 .unwrap_or(Permission::Allowed),

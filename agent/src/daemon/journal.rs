@@ -4,7 +4,7 @@ use collectors::rdma::Pattern;
 use health::audit::{Entry, Kind};
 use health::settings::Rdma;
 use health::verdict::{Health, Verdict};
-use model::scheduler::{Action, Outcome};
+use model::scheduler::{Action, NOT_WRITTEN, Outcome};
 
 /// Remembers what was logged last.
 #[derive(Debug, Default)]
@@ -80,6 +80,7 @@ impl Journal {
             }
             Outcome::NotOurs(why) => tracing::warn!("not written: node not proven to be this machine: {why}"),
             Outcome::Failed(why) => tracing::error!("failed: {why}"),
+            Outcome::NotBegun(why) => tracing::error!("{NOT_WRITTEN}{why}"),
             Outcome::Unknown(why) => tracing::error!("outcome unknown: {why}"),
         }
     }

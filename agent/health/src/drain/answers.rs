@@ -1,11 +1,10 @@
 //! The effect of answers from Slurm on the own drain.
 
 use super::super::Now;
-use super::change::{CANCELLED, DROPPED, LOST, RESUMED};
 use super::{Drain, Happened, Reboot, State};
 use model::scheduler::mirror::MirrorSeen;
 use model::scheduler::{
-    ActionId, Author, IncidentId, LookError, NOT_WRITTEN, NodeState, Outcome, Permission,
+    ActionId, Author, IncidentId, LookError, MAINTENANCE, NOT_WRITTEN, NodeState, Outcome, Permission,
 };
 
 /// The controller has saved a drain after this time (seconds): it writes its state at once, or 5 s after the last time.
@@ -15,11 +14,7 @@ impl Drain {
     /// The outcome of an act.
     pub(in super::super) fn done(&mut self, now: Now, id: ActionId, outcome: &Outcome) -> Option<Happened> {
         let lifting = self.timing.answered(id)?;
-        let read = !matches!(
-            outcome,
-            Outcome::NotOurs(_) | Outcome::Failed(_) | Outcome::Unknown(_) | Outcome::Held(_)
-        );
-        if read {
+        if outcome.node().is_some() {
             self.timing.read_back(now.boottime);
         }
         if lifting {
@@ -51,7 +46,7 @@ impl Drain {
             Outcome::Already(node) => return self.found(node, now),
             Outcome::Withheld(word, node) => {
                 self.saw_maintenance(node, now);
-                self.to(State::Withheld, word.as_ref(), now);
+                self.is_withheld(word, now);
             }
             Outcome::Foreign(node) => {
                 self.saw_maintenance(node, now);
@@ -66,6 +61,10 @@ impl Drain {
                 self.timing.retry_after_refusal(now.boottime);
                 self.to(State::Wanted, why.as_str(), now);
             }
+            Outcome::NotBegun(why) => {
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Wanted, format!("{NOT_WRITTEN}{why}"), now);
+            }
             Outcome::Unknown(why) => {
                 self.timing.unsure = true;
                 self.timing.retry_after_failure(now.boottime);
@@ -74,6 +73,11 @@ impl Drain {
             }
         }
         None
+    }
+
+    fn is_withheld(&mut self, word: &str, now: Now) {
+        self.to(State::Withheld, word, now);
+        self.by_maintenance = word == MAINTENANCE;
     }
 
     fn lift_done(&mut self, now: Now, outcome: &Outcome) -> Option<Happened> {
@@ -106,6 +110,10 @@ impl Drain {
             Outcome::Failed(why) => {
                 self.timing.retry_after_failure(now.boottime);
                 self.to(State::Lifting, why.as_str(), now);
+            }
+            Outcome::NotBegun(why) => {
+                self.timing.retry_after_failure(now.boottime);
+                self.to(State::Lifting, format!("{NOT_WRITTEN}{why}"), now);
             }
             Outcome::Unknown(why) => {
                 self.timing.unsure = true;
@@ -181,15 +189,10 @@ impl Drain {
             Permission::Foreign => self.to(State::Foreign, foreign(node), now),
             Permission::Withheld(word) => {
                 self.timing.not_held();
-                self.to(State::Withheld, word.as_ref(), now);
+                self.is_withheld(word, now);
             }
-            Permission::Allowed if self.state == State::Held => {}
-            // The reason why the last write failed.
-            Permission::Allowed if self.state == State::Wanted && !self.why.is_empty() => {}
-            Permission::Allowed if self.state == State::Writing && self.why.starts_with(NOT_WRITTEN) => {
-                let why = self.why.clone();
-                self.to(State::Wanted, why, now);
-            }
+            // The reason why the last write failed stays.
+            Permission::Allowed if matches!(self.state, State::Held | State::Wanted) => {}
             Permission::Allowed => self.to(State::Wanted, "not written yet", now),
         }
         None
@@ -202,7 +205,7 @@ impl Drain {
                 return Some(self.lifted(now));
             }
             if self.unsaved && self.is_lost(node) {
-                self.forget(State::Wanted, LOST, now);
+                self.lost("slurmctld lost the drain when it restarted", now);
                 return Some(Happened::Lost);
             }
             // 24.11 and later keep the reason of a drain that has ended: it replaced ours.
@@ -282,14 +285,20 @@ impl Drain {
             self.forget(State::Wanted, "an abandoned undrain took effect late", now);
             Some(Happened::LiftedLate { at })
         } else if node.boot_timed_out {
-            self.forget(State::Wanted, DROPPED, now);
+            self.lost(
+                "slurmctld dropped the drain of a node that did not boot in time",
+                now,
+            );
             Some(Happened::Lost)
         } else if self.reboot == Reboot::Booted {
-            self.forget(State::Wanted, RESUMED, now);
+            self.lost(
+                "slurmctld ended the drain with a reboot that was requested before it",
+                now,
+            );
             Some(Happened::Lost)
         } else if self.reboot_requested && !node.reboots && !self.taken && open {
             // A person's RESUME looks the same. UNDRAIN leaves the request.
-            self.forget(State::Wanted, CANCELLED, now);
+            self.lost("slurmctld ended the drain with a reboot that was cancelled", now);
             Some(Happened::Lost)
         } else if open {
             self.forget(State::Overridden, "an operator lifted nodewarden's drain", now);

@@ -4,22 +4,23 @@ use super::State;
 use crate::audit::{Act, Kind};
 use model::scheduler::IncidentId;
 
-/// The text of a drain that is gone from a controller that crashed.
-pub(super) const LOST: &str = "slurmctld lost the drain when it restarted";
-/// The text of a drain that slurmctld ended because the node did not boot in time.
-pub(super) const DROPPED: &str = "slurmctld dropped the drain of a node that did not boot in time";
-/// The text of a drain that slurmctld ended because the requested reboot had `nextstate=RESUME`.
-pub(super) const RESUMED: &str = "slurmctld ended the drain with a reboot that was requested before it";
-/// The text of a drain that slurmctld ended with `scontrol cancel_reboot`.
-pub(super) const CANCELLED: &str = "slurmctld ended the drain with a reboot that was cancelled";
-/// The text of each attempt to lift the drain.
-pub(super) const ENDED: &str = "all incidents behind it are cleared";
+/// What a change says beyond its states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum ChangeKind {
+    /// No more than its states.
+    Plain,
+    /// An attempt to lift the drain begins.
+    Lift,
+    /// Slurm ended the drain.
+    Lost,
+}
 
 /// A new state, or a new text of the same state.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Change {
     pub from: State,
     pub to: State,
+    pub kind: ChangeKind,
     pub why: String,
     pub incident: Option<IncidentId>,
     pub reason: Option<String>,
@@ -37,7 +38,7 @@ impl Change {
         use State as S;
         let (drain, undrain) = (Some(Act::Drain), Some(Act::Undrain));
         Some(match (self.from, self.to) {
-            (S::Lifting, S::Lifting) if self.why == ENDED => return None,
+            (S::Lifting, S::Lifting) if self.kind == ChangeKind::Lift => return None,
             (S::Lifting, S::Lifting) => (Kind::Refused, undrain),
             (S::Lifting, S::Drained) if self.held => (Kind::Held, undrain),
             (S::Lifting, S::Drained) => (Kind::Withdrawn, undrain),
@@ -46,11 +47,7 @@ impl Change {
             (_, S::Lifting) => (Kind::Wanted, undrain),
             (S::Drained, S::Drained) => return None,
             (S::Drained, S::None) => (Kind::Lifted, None),
-            (S::Drained | S::Foreign, S::Wanted)
-                if [LOST, DROPPED, RESUMED, CANCELLED].contains(&self.why.as_str()) =>
-            {
-                (Kind::Lost, None)
-            }
+            (S::Drained | S::Foreign, S::Wanted) if self.kind == ChangeKind::Lost => (Kind::Lost, None),
             // An abandoned undrain took effect.
             (S::Drained, S::Wanted) => (Kind::Lifted, undrain),
             (S::Foreign, S::Wanted) if self.taken => (Kind::Lifted, undrain),

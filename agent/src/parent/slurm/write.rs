@@ -65,7 +65,7 @@ impl Silence {
     /// The outcome of an act that was not begun.
     pub(super) fn before_write(self) -> Box<Outcome> {
         Box::new(match self {
-            Self::Late(why) => Outcome::Unknown(format!("{NOT_WRITTEN}{why}")),
+            Self::Late(why) => Outcome::NotBegun(why),
             Self::Said(LookError::NotHere(why) | LookError::NotOurs(why)) => Outcome::NotOurs(why),
             Self::Said(LookError::Failed(why)) => Outcome::Failed(format!("{NOT_WRITTEN}{why}")),
         })
@@ -222,7 +222,7 @@ impl Slurm {
             return outcome;
         }
         if self.given_up.load(Ordering::Acquire) {
-            return Outcome::Unknown(format!("{NOT_WRITTEN}the request was abandoned"));
+            return Outcome::NotBegun("the request was abandoned".to_owned());
         }
         let refused = match self.update(&found, action, &before) {
             Ok(refused) => refused,

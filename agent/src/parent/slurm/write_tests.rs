@@ -437,7 +437,7 @@ fn who_is_given_up_writes_nothing_any_more() {
     let mut cluster = Cluster::new();
     let given_up = Arc::new(AtomicBool::new(true));
     cluster.slurm = cluster.slurm.with_given_up(given_up);
-    assert!(matches!(cluster.drain(), Outcome::Unknown(_)));
+    assert!(matches!(cluster.drain(), Outcome::NotBegun(_)));
     assert!(!cluster.wrote());
 }
 
@@ -663,10 +663,11 @@ fn scontrol_hangs() {
         let mut cluster = Cluster::new();
         cluster.slurm.config.timeout = Duration::from_secs(5);
         cluster.hook(call, HANG);
-        let Outcome::Unknown(why) = cluster.drain() else {
-            panic!("call {call}")
-        };
-        assert_eq!(why.starts_with("nothing was written"), call <= 2, "{why}");
+        match cluster.drain() {
+            Outcome::NotBegun(_) if call <= 2 => {}
+            Outcome::Unknown(_) if call > 2 => {}
+            other => panic!("call {call}: {other:?}"),
+        }
         let pids = cluster.get("pids");
         assert_eq!(pids.lines().count(), 2, "{pids}");
         for pid in pids.lines() {

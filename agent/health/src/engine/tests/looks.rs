@@ -171,7 +171,8 @@ fn the_cause_stays_shown_while_a_drain_is_not_begun_and_looks_succeed() {
     for _ in 0..20 {
         sim.pass(7);
         let why = sim.engine.view().drain.why;
-        assert!(why.contains("sinfo: timed out"), "{why}");
+        assert!(why.contains("nothing was written: sinfo: timed out"), "{why}");
+        assert_eq!(sim.drain_state(), "wanted", "no write whose outcome is unknown");
     }
     sim.slurm.trouble.clear();
     sim.pass(300);

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use model::scheduler::{
-    Action, Guard, Held, HeldBy, LookError, NOT_WRITTEN, NodeReason, NodeState, Outcome, Permission,
-};
+use model::scheduler::{Action, Guard, Held, HeldBy, LookError, NodeReason, NodeState, Outcome, Permission};
 use slurm::describe;
 use slurm::state::{Base, Flag, Node};
 
@@ -200,7 +198,7 @@ impl Slurm {
                 return Outcome::Unknown("timed out".to_owned());
             }
             Some(Trouble::TimeoutLost) => return Outcome::Unknown("timed out".to_owned()),
-            Some(Trouble::NotBegun) => return Outcome::Unknown(format!("{NOT_WRITTEN}sinfo: timed out")),
+            Some(Trouble::NotBegun) => return Outcome::NotBegun("sinfo: timed out".to_owned()),
             Some(Trouble::TimeoutDone) => {
                 self.write(action);
                 return Outcome::Unknown("timed out".to_owned());
