@@ -435,7 +435,7 @@ impl Parent {
         }
     }
 
-    /// Tells the daemon and systemd which configuration is in force.
+    /// Reports to the daemon and systemd which configuration is in force.
     fn configured(&mut self, error: Option<String>, is_new_web: bool) {
         self.setup.config_error.clone_from(&error);
         if let Some(link) = &self.link {

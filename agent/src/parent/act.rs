@@ -146,7 +146,8 @@ impl ActRunner {
         (runner, out)
     }
 
-    /// Sets the configuration of later requests. What is not written yet may not be wanted any more: the daemon decides it again.
+    /// Sets the configuration of later requests. An act that is not written yet may not be wanted any more: the daemon
+    /// decides it again.
     pub fn configure(&mut self, config: slurm::Settings) {
         self.config = config;
         self.given_up.store(true, Ordering::Release);
