@@ -37,9 +37,10 @@ use act::{ActReply, ActRunner};
 use checks::SiteChecks;
 use children::Children;
 use gpfs::GpfsCommands;
+use health::Mode;
 use health::audit::Entry;
 use model::commands::CommandState;
-use model::scheduler::Outcome;
+use model::scheduler::{Action, NOT_WRITTEN, Outcome};
 use notify::Notifier;
 use reload::{Found, Reloads};
 use service::Service;
@@ -505,6 +506,11 @@ impl Parent {
                 }
             }
             ToParent::Look => self.act.look(),
+            // Sent before the daemon had the configuration in force.
+            ToParent::Act(id, Action::Drain { .. }) if self.setup.loaded.config.health.mode < Mode::Drain => {
+                let why = format!("{NOT_WRITTEN}health.mode is lower than drain");
+                self.answer(ActReply::Acted(id, Outcome::Failed(why)));
+            }
             ToParent::Act(id, action) => self.act.act(id, action),
             ToParent::Hold(domain, number) => {
                 if self.holds.take(1, Instant::now()) {

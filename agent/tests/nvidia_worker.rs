@@ -328,6 +328,37 @@ fn releases_follow_each_other_and_the_driver_is_opened_after_the_last() {
 }
 
 #[test]
+fn a_release_that_waits_outlives_a_restart_of_the_daemon() {
+    let mut node = Node::start();
+    let (begun, over) = (node.dir.path().join("begun"), node.dir.path().join("over"));
+    let script = format!(": > {begun:?}; while ! [ -e {over:?} ]; do sleep 0.05; done; exit 7");
+    let first = node.release(&script).spawn().unwrap();
+    wait::until_true("the command runs", LONG, || begun.exists()).unwrap();
+    let mut second = node.release("exit 8").spawn().unwrap();
+    until_it_waits(&mut second);
+    node.kill_daemon();
+    let second = second.wait_with_output().unwrap();
+    assert_eq!(second.status.code(), Some(8), "{}", text(&second).1);
+    fs::write(&over, "").unwrap();
+    assert_eq!(first.wait_with_output().unwrap().status.code(), Some(7));
+}
+
+/// It would wait for itself.
+#[test]
+fn a_release_in_the_command_of_a_release_runs_its_command_at_once() {
+    let node = Node::start();
+    let inner = format!(
+        "{:?} release nvidia --run-dir {:?} -- sh -c 'exit 9'",
+        env!("CARGO_BIN_EXE_nodewarden"),
+        node.dir.path().join("run")
+    );
+    let outer = node.release(&inner).output().unwrap();
+    let (_, err) = text(&outer);
+    assert_eq!(outer.status.code(), Some(9), "{err}");
+    assert_eq!(err.matches("nvidia is released").count(), 1, "{err}");
+}
+
+#[test]
 fn a_command_runs_without_a_daemon_whose_driver_it_could_have_open() {
     let mut node = Node::start();
     let run = node.dir.path().join("run");

@@ -1,5 +1,6 @@
 //! `nodewarden release`: releases a driver while a command works on it.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
@@ -36,6 +37,9 @@ const RESTART: Duration = Duration::from_secs(6);
 
 /// Time-out for the daemon's status.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The variable that names the released driver to the command.
+const RELEASED: &str = "NODEWARDEN_RELEASED";
 
 /// Exit code of our own failures, distinct from the command's as in env(1) and timeout(1).
 pub(super) const FAILED: u8 = 125;
@@ -103,11 +107,21 @@ fn perform(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
         // Checked first, so that no driver is released in vain.
         return Ok(not_started(program, &error));
     }
-    let mut driver = Driver::release(&dir, args)?;
+    // In the command of a release of this driver, which would wait for itself.
+    let is_released = env::var_os(RELEASED).is_some_and(|of| of == args.worker.name);
+    let mut driver = match is_released {
+        true => None,
+        false => Driver::release(&dir, args)?,
+    };
     show_holders(args.worker);
     let over = driver.as_mut().map(Driver::watch);
     // The command inherits the connection: if this process is killed, the release continues.
-    let ended = foreground::run(program, rest, driver.as_ref().map(|d| &d.daemon));
+    let ended = foreground::run(
+        program,
+        rest,
+        (RELEASED, args.worker.name),
+        driver.as_ref().map(|d| &d.daemon),
+    );
     if let Some(over) = over {
         over.store(true, Ordering::Release);
     }
@@ -163,6 +177,23 @@ fn show_holders(domain: &Domain) {
     }
 }
 
+/// Whether no worker has the driver open: a daemon whose socket was removed runs all the same.
+///
+/// # Errors
+/// The worker that has it open.
+fn is_free(domain: &Domain) -> anyhow::Result<()> {
+    let holders = holders::of(Path::new("/proc"), domain.devices, LOOK);
+    let worker = format!("nw-{}", domain.name);
+    match holders.found.iter().find(|holder| holder.name == worker) {
+        Some(holder) => anyhow::bail!(
+            "{worker} (pid {}) has the driver open, but its daemon cannot be reached: \
+             restart nodewarden, or name its run directory with --run-dir",
+            holder.pid
+        ),
+        None => Ok(()),
+    }
+}
+
 /// A driver that the daemon has released.
 struct Driver<'a> {
     dir: &'a Path,
@@ -177,10 +208,17 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     /// `None`: no daemon runs.
     fn release(dir: &'a Path, args: &ReleaseArgs) -> anyhow::Result<Option<Self>> {
-        let until = Instant::now() + RESTART;
-        let (mut driver, lease) = loop {
+        let mut until = Instant::now() + RESTART;
+        loop {
             let error = match Self::connect(dir, args.worker) {
-                Ok(connected) => break connected,
+                Ok((driver, lease)) => match driver.ask(args, lease) {
+                    Ok(driver) => return Ok(Some(driver)),
+                    Err(error) => {
+                        // It answered until now: the next one has as long to start.
+                        until = Instant::now() + RESTART;
+                        error
+                    }
+                },
                 Err(error) => error,
             };
             let kind = error.downcast_ref::<Unreachable>().and_then(Unreachable::kind);
@@ -188,7 +226,7 @@ impl<'a> Driver<'a> {
                 Some(ErrorKind::ConnectionRefused) => false,
                 // It may run with another folder.
                 Some(ErrorKind::NotFound) if args.run_dir.is_none() => false,
-                Some(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => true,
+                Some(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => true,
                 _ => return Err(error),
             };
             if Instant::now() < until {
@@ -196,32 +234,35 @@ impl<'a> Driver<'a> {
             } else if runs {
                 return Err(error);
             } else {
+                is_free(args.worker)?;
                 screen::complain(&screen::chain(&error));
                 screen::complain("without a daemon there is nothing to release: running the command");
                 return Ok(None);
             }
-        };
-        let name = driver.domain.name;
-        if let Some(by) = lease {
+        }
+    }
+
+    /// Waits until the driver is released. `before`: to whom it is now.
+    fn ask(mut self, args: &ReleaseArgs, before: Option<String>) -> anyhow::Result<Self> {
+        let name = self.domain.name;
+        if let Some(by) = before {
             screen::complain(&format!(
                 "{name} is released to {by}: waiting at most {} for the end",
                 duration::show(TURN)
             ));
         }
         // Longer than the daemon waits for earlier releases and for its worker to exit.
-        driver
-            .daemon
-            .wait_at_most(TURN + LEAVE + Duration::from_secs(15))?;
-        match driver.daemon.ask(&Request::Release {
+        self.daemon.wait_at_most(TURN + LEAVE + Duration::from_secs(15))?;
+        match self.daemon.ask(&Request::Release {
             domain: name.to_owned(),
             seconds: args.limit.as_secs(),
         })? {
             Reply::Done(text) => screen::complain(&text),
             Reply::Refused(text) => anyhow::bail!(text),
-            _ => return Err(Unreachable::odd(dir).into()),
+            _ => return Err(Unreachable::odd(self.dir).into()),
         }
-        driver.daemon.wait_at_most(PATIENCE)?;
-        Ok(Some(driver))
+        self.daemon.wait_at_most(PATIENCE)?;
+        Ok(self)
     }
 
     /// Connects to the daemon. With the holder of a release that has not ended.

@@ -67,6 +67,9 @@ impl ActRequest {
     }
 }
 
+/// A request, and the flag that is set when it is abandoned.
+type Order = (ActRequest, Arc<AtomicBool>);
+
 /// Why no thread carries out a request.
 #[derive(Debug)]
 enum NoThread {
@@ -91,7 +94,7 @@ pub struct ActRunner {
     /// Set when the running request is abandoned: it must not write any more.
     given_up: Arc<AtomicBool>,
     /// The thread that carries out requests.
-    thread: Option<Sender<ActRequest>>,
+    thread: Option<Sender<Order>>,
     hung: usize,
     /// Shared with each thread: a scontrol that resists SIGKILL outlives its thread, and no other one is started beside it.
     commands: CommandRunner,
@@ -149,10 +152,13 @@ impl ActRunner {
     /// Sets the configuration of later requests. An act that is not written yet may not be wanted any more: the daemon
     /// decides it again.
     pub fn configure(&mut self, config: slurm::Settings) {
-        self.config = config;
         self.given_up.store(true, Ordering::Release);
-        // The thread ends with its queue; the answer to its current request counts.
-        self.thread = None;
+        if config != self.config {
+            self.config = config;
+            // The thread ends with its queue; the answer to its current request counts. Otherwise it stays: it knows the slot that
+            // the stopped drain has taken.
+            self.thread = None;
+        }
         let (looks, acts) = self
             .waiting
             .drain(..)
@@ -263,9 +269,10 @@ impl ActRunner {
         self.hand_over(request, thread);
     }
 
-    fn hand_over(&mut self, request: ActRequest, thread: Result<Sender<ActRequest>, NoThread>) {
+    fn hand_over(&mut self, request: ActRequest, thread: Result<Sender<Order>, NoThread>) {
+        self.given_up = Arc::default();
         let answer = match thread {
-            Ok(thread) if thread.send(request.clone()).is_ok() => {
+            Ok(thread) if thread.send((request.clone(), Arc::clone(&self.given_up))).is_ok() => {
                 // Each command has its own deadline; this one is for code without a deadline.
                 let patience = patience(self.config.timeout);
                 self.running = Some((request, Instant::now() + patience));
@@ -284,25 +291,23 @@ impl ActRunner {
         self.waker.wake();
     }
 
-    fn thread(&mut self) -> Result<Sender<ActRequest>, NoThread> {
+    fn thread(&mut self) -> Result<Sender<Order>, NoThread> {
         if let Some(thread) = &self.thread {
             return Ok(thread.clone());
         }
         if self.hung >= MAX_HUNG {
             return Err(NoThread::Limit);
         }
-        let (to, requests) = channel();
+        let (to, requests) = channel::<Order>();
         let (done, waker, generation) = (self.to_done.clone(), self.waker.clone(), self.generation);
-        let given_up = Arc::new(AtomicBool::new(false));
-        self.given_up = Arc::clone(&given_up);
         let (forged, recorded) = (self.forged_boot_time, self.recorded);
         let mut slurm = Slurm::new(self.config.clone(), here::hostname(), forged)
-            .with_given_up(given_up)
             .with_commands(self.commands.clone(), self.files.clone())
             .with_memory(self.records.drain.clone())
             .with_seen(self.records.slurmd.clone());
         let started = thread::Builder::new().name("act".to_owned()).spawn(move || {
-            for request in requests {
+            for (request, given_up) in requests {
+                slurm.set_given_up(given_up);
                 slurm.set_here(here::hostname(), forged.or_else(here::boot_time));
                 let carry_out = AssertUnwindSafe(|| match &request {
                     ActRequest::Look if recorded => {

@@ -65,9 +65,17 @@ impl Reloads {
 
     /// A reload is asked for. Returns whether a reading has begun; without one, the order stays.
     pub(super) fn ask(&mut self, source: &Origin) -> bool {
-        self.again = true;
+        let is_new = !std::mem::replace(&mut self.again, true);
         match &self.running {
-            Some(reading) if reading.late_at.is_some() || self.hung + 1 >= MAX_THREADS => false,
+            Some(reading) if reading.late_at.is_some() => false,
+            Some(_) if self.hung + 1 >= MAX_THREADS => {
+                if is_new {
+                    tracing::error!(
+                        "{MAX_THREADS} readings of the configuration have not returned: it is read again when one has, or after a restart"
+                    );
+                }
+                false
+            }
             _ => self.start(source),
         }
     }

@@ -47,12 +47,17 @@ fn is_program(path: &Path) -> io::Result<()> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file"))
 }
 
-/// Runs a command to its end. `open`, if there is one, stays open as long as the command or this process lives. Ctrl-C reaches the
+/// Runs a command to its end, with this variable in its environment. `open`, if there is one, stays open as long as the command or this process lives. Ctrl-C reaches the
 /// command only: the caller continues after it.
 ///
 /// # Errors
 /// When the program cannot be started.
-pub fn run(program: &OsString, args: &[OsString], open: Option<impl AsFd>) -> io::Result<ExitStatus> {
+pub fn run(
+    program: &OsString,
+    args: &[OsString],
+    (name, value): (&str, &str),
+    open: Option<impl AsFd>,
+) -> io::Result<ExitStatus> {
     let kept = open.map(|open| open.as_fd().try_clone_to_owned()).transpose()?;
     let mut before = [SigHandler::SigDfl; 2];
     for (key, before) in KEYS.into_iter().zip(&mut before) {
@@ -67,7 +72,7 @@ pub fn run(program: &OsString, args: &[OsString], open: Option<impl AsFd>) -> io
         Ok(())
     };
     let mut command = Command::new(program);
-    command.args(args);
+    command.args(args).env(name, value);
     // SAFETY: between fork and exec only fcntl(2) and sigaction(2) are called, which are async-signal-safe.
     unsafe {
         command.pre_exec(move || {

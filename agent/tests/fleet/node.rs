@@ -80,7 +80,7 @@ impl Node {
         loop {
             match self.slurm.act(&action) {
                 Outcome::Done(_) | Outcome::Already(_) => return,
-                Outcome::Unknown(_) => self.unknown += 1,
+                Outcome::NotBegun(_) | Outcome::Unknown(_) => self.unknown += 1,
                 other => panic!("{}: {other:?}", self.name),
             }
             std::thread::sleep(BACK_OFF);

@@ -142,11 +142,13 @@ async fn serve<C: Core>(stream: UnixStream, (uid, pid): (u32, Option<i32>), core
             ),
             Ok(Request::Release { domain, seconds }) => {
                 let released = release(&domain, seconds, (uid, pid), &core);
-                let (reply, granted) = tokio::select! {
+                let released = tokio::select! {
                     released = released => released,
                     // The client is gone, so no reply is needed.
                     () = gone(&mut read) => return,
                 };
+                // The client asks the next daemon.
+                let Some((reply, granted)) = released else { return };
                 shared |= granted.is_some();
                 lease = granted;
                 reply

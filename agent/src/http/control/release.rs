@@ -55,17 +55,16 @@ impl<C: Core> Drop for ReleaseGuard<C> {
     }
 }
 
-/// Releases a driver, and replies once no process of ours has it open.
+/// Releases a driver, and replies once no process of ours has it open. `None`: the daemon is stopping.
 pub(super) async fn release<C: Core>(
     domain: &str,
     seconds: u64,
     (uid, pid): (u32, Option<i32>),
     core: &C,
-) -> (Reply, Option<ReleaseGuard<C>>) {
-    const STOPPING: &str = "the daemon is stopping";
+) -> Option<(Reply, Option<ReleaseGuard<C>>)> {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-    let refused = |text: String| (Reply::Refused(text), None);
+    let refused = |text: String| Some((Reply::Refused(text), None));
     if !may_order(uid, core) {
         return refused(super::not_permitted(uid));
     }
@@ -105,8 +104,7 @@ pub(super) async fn release<C: Core>(
         reply,
     });
     match timeout(TURN, begun).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) => return refused(STOPPING.to_owned()),
+        Ok(begun) => begun.ok()?,
         Err(_) => {
             return refused(format!(
                 "{}: an earlier release has not ended within {} s: see `nodewarden status`",
@@ -119,9 +117,10 @@ pub(super) async fn release<C: Core>(
         Ok(Ok(())) => {
             lease.granted = true;
             lease.until = Instant::now() + Duration::from_secs(seconds);
-            (Reply::Done(format!("{} is released", domain.name)), Some(lease))
+            let done = Reply::Done(format!("{} is released", domain.name));
+            Some((done, Some(lease)))
         }
-        Ok(Err(_)) => refused(STOPPING.to_owned()),
+        Ok(Err(_)) => None,
         Err(_) => refused(format!(
             "nodewarden's worker is stuck in a driver call for {} s; the driver is not free",
             LEAVE.as_secs()

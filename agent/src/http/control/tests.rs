@@ -212,7 +212,9 @@ fn a_release_lasts_as_long_as_its_connection() {
 #[tokio::test]
 async fn a_stranger_may_not_release() {
     let fake = Fake::new();
-    let (reply, lease) = super::release::release("nvidia", 600, (3_999_999_999, None), &fake).await;
+    let (reply, lease) = super::release::release("nvidia", 600, (3_999_999_999, None), &fake)
+        .await
+        .unwrap();
     assert!(
         matches!(&reply, Reply::Refused(t) if t.starts_with("permission denied")),
         "{reply:?}"

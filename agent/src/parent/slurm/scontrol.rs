@@ -14,11 +14,18 @@ const PLACES: &[&str] = &[
     "/opt/slurm/bin/scontrol",
 ];
 
+/// A scontrol that ran, and the slurmd for which it was found: an upgrade beside the old installation starts another one.
+#[derive(Debug)]
+struct Known {
+    program: PathBuf,
+    slurmd: Option<PathBuf>,
+}
+
 /// scontrol, and the one place where it was found.
 #[derive(Debug, Default)]
 pub struct Scontrol {
     runner: CommandRunner,
-    known: Option<PathBuf>,
+    known: Option<Known>,
     /// The log has that scontrol reads the node in place of sinfo.
     without_sinfo: bool,
     /// Answers in place of programs.
@@ -45,7 +52,7 @@ impl Scontrol {
         found: &LocalSlurmd,
         args: Vec<String>,
     ) -> Result<CommandOutput, SpawnError> {
-        let places = match (&config.scontrol, &self.known) {
+        let places = match (&config.scontrol, self.known(found)) {
             (Some(path), _) | (None, Some(path)) => vec![path.clone()],
             (None, None) => places(found.exe.as_deref()),
         };
@@ -54,7 +61,10 @@ impl Scontrol {
             match self.execute(&command(config, found, program.clone(), args.clone())) {
                 Err(SpawnError::NotFound(path)) => missing = missing.or(Some(path)),
                 result => {
-                    self.known = Some(program);
+                    self.known = Some(Known {
+                        program,
+                        slurmd: found.exe.clone(),
+                    });
                     return result;
                 }
             }
@@ -76,10 +86,16 @@ impl Scontrol {
         args: Vec<String>,
     ) -> Result<CommandOutput, SpawnError> {
         let sinfo = Path::new("sinfo").to_owned();
-        let scontrol = config.scontrol.as_ref().or(self.known.as_ref());
+        let scontrol = config.scontrol.as_ref().or_else(|| self.known(found));
         let program = scontrol.map(|path| path.with_file_name("sinfo"));
         let program = program.ok_or(SpawnError::NotFound(sinfo))?;
         self.execute(&command(config, found, program, args))
+    }
+
+    /// The one that ran for this slurmd.
+    fn known(&self, found: &LocalSlurmd) -> Option<&PathBuf> {
+        let known = self.known.as_ref().filter(|known| known.slurmd == found.exe)?;
+        Some(&known.program)
     }
 
     fn execute(&mut self, command: &CommandLine) -> Result<CommandOutput, SpawnError> {
@@ -158,6 +174,42 @@ fn deadline(configured: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The old installation stays on the disk for the way back.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test makes the installations")]
+    fn another_slurmd_has_another_scontrol_and_sinfo() {
+        let dir = tempfile::tempdir().unwrap();
+        for (version, program) in [("23.11", "/bin/true"), ("24.11", "/bin/false")] {
+            let bin = dir.path().join(version).join("bin");
+            std::fs::create_dir_all(&bin).unwrap();
+            for name in ["scontrol", "sinfo"] {
+                std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
+            }
+        }
+        let of = |version: &str| LocalSlurmd {
+            node_name: "n1".to_owned(),
+            conf: None,
+            exe: Some(dir.path().join(version).join("sbin/slurmd")),
+            process: None,
+            boot: super::super::find::Boot::Machine,
+        };
+        let config = slurm::Settings {
+            timeout: Duration::from_secs(60),
+            ..slurm::Settings::default()
+        };
+        let mut scontrol = Scontrol::default();
+        for version in ["23.11", "23.11", "24.11", "23.11"] {
+            let found = of(version);
+            let code = Some(i32::from(version == "24.11"));
+            assert_eq!(scontrol.run(&config, &found, Vec::new()).unwrap().code, code);
+            assert_eq!(scontrol.sinfo(&config, &found, Vec::new()).unwrap().code, code);
+        }
+        assert!(
+            scontrol.sinfo(&config, &of("24.11"), Vec::new()).is_err(),
+            "not found yet"
+        );
+    }
 
     #[test]
     fn next_to_slurmd_first() {

@@ -134,10 +134,8 @@ impl Slurm {
     }
 
     /// Once this is set, nothing is written: the requester already got an unknown outcome.
-    #[must_use]
-    pub fn with_given_up(mut self, given_up: Arc<AtomicBool>) -> Self {
+    pub fn set_given_up(&mut self, given_up: Arc<AtomicBool>) {
         self.given_up = given_up;
-        self
     }
 
     /// Updates name and boot time: a clock that is set, or a late name, changes them.

@@ -436,7 +436,7 @@ fn the_memory_of_a_drain_is_taken_over_from_a_file_of_the_parent_alone() {
 fn who_is_given_up_writes_nothing_any_more() {
     let mut cluster = Cluster::new();
     let given_up = Arc::new(AtomicBool::new(true));
-    cluster.slurm = cluster.slurm.with_given_up(given_up);
+    cluster.slurm.set_given_up(given_up);
     assert!(matches!(cluster.drain(), Outcome::NotBegun(_)));
     assert!(!cluster.wrote());
 }
