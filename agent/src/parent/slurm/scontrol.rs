@@ -201,7 +201,7 @@ mod tests {
         let mut scontrol = Scontrol::default();
         for version in ["23.11", "23.11", "24.11", "23.11"] {
             let found = of(version);
-            let code = Some(i32::from(version == "24.11"));
+            let code = i32::from(version == "24.11");
             assert_eq!(scontrol.run(&config, &found, Vec::new()).unwrap().code, code);
             assert_eq!(scontrol.sinfo(&config, &found, Vec::new()).unwrap().code, code);
         }
