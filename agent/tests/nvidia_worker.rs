@@ -305,10 +305,9 @@ fn releases_follow_each_other_and_the_driver_is_opened_after_the_last() {
     let script = format!(": > {begun:?}; while ! [ -e {over:?} ]; do sleep 0.05; done; exit 7");
     let first = node.release(&script).spawn().unwrap();
     wait::until_true("the command runs", LONG, || begun.exists()).unwrap();
-    let mut second = node
-        .release(&format!("[ -e {over:?} ] && exit 8"))
-        .spawn()
-        .unwrap();
+    let last = node.dir.path().join("last");
+    let script = format!("while ! [ -e {last:?} ]; do sleep 0.05; done; [ -e {over:?} ] && exit 8");
+    let mut second = node.release(&script).spawn().unwrap();
     until_it_waits(&mut second);
     fs::write(&over, "").unwrap();
 
@@ -316,6 +315,7 @@ fn releases_follow_each_other_and_the_driver_is_opened_after_the_last() {
     let (_, err) = text(&first);
     assert_eq!(first.status.code(), Some(7), "{err}");
     assert!(err.contains("release ended: nvidia is now released to "), "{err}");
+    fs::write(&last, "").unwrap();
     let second = second.wait_with_output().unwrap();
     let (_, err) = text(&second);
     assert_eq!(second.status.code(), Some(8), "{err}");
